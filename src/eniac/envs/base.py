@@ -1,0 +1,96 @@
+"""What an agent acts in: two pure functions and two spaces."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+
+class Step(NamedTuple):
+    """What one step of an environment reports.
+
+    `terminated` says that the MDP has ended: nothing can be earned after it, and the value of
+    `observation` is zero. `truncated` says that somebody stopped watching, a time limit for
+    instance: the MDP goes on, and the value of `observation` must be bootstrapped.
+    """
+
+    state: Any
+    observation: Array
+    reward: Float[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+
+
+class Environment(eqx.Module):
+    """A Markov decision process as pure functions of one state, so that `vmap` makes many of it.
+
+    States are pytrees of arrays. Nothing resets by itself: the sampler does that.
+    """
+
+    @property
+    @abstractmethod
+    def observation_space(self) -> gymnasium.Space[Any]: ...
+
+    @property
+    @abstractmethod
+    def action_space(self) -> gymnasium.Space[Any]: ...
+
+    @abstractmethod
+    def reset(self, key: PRNGKeyArray) -> tuple[Any, Array]:
+        """A start state drawn with `key`, and its observation."""
+
+    @abstractmethod
+    def step(self, key: PRNGKeyArray, state: Any, action: Array) -> Step:
+        """One transition from `state`. Actions outside a Box are clipped into it."""
+
+    def render(self, state: Any) -> np.ndarray:
+        """A picture of `state`: uint8 of shape (height, width, 3). Runs on the host."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no picture: give it a render(state) method that returns a "
+            "uint8 array of shape (height, width, 3)."
+        )
+
+
+class TimeLimitState(NamedTuple):
+    inner: Any
+    elapsed: Int[Array, ""]
+
+
+class TimeLimit(Environment):
+    """`env`, truncated after `horizon` steps. A step that terminates is not truncated as well."""
+
+    env: Environment
+    horizon: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        if self.horizon < 1:
+            raise ValueError(f"horizon is {self.horizon}; a time limit is 1 step or more.")
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        return self.env.observation_space
+
+    @property
+    def action_space(self) -> gymnasium.Space[Any]:
+        return self.env.action_space
+
+    def reset(self, key: PRNGKeyArray) -> tuple[TimeLimitState, Array]:
+        state, observation = self.env.reset(key)
+        return TimeLimitState(state, jnp.zeros((), jnp.int32)), observation
+
+    def step(self, key: PRNGKeyArray, state: TimeLimitState, action: Array) -> Step:
+        inner = self.env.step(key, state.inner, action)
+        elapsed = state.elapsed + 1
+        late = (elapsed >= self.horizon) & ~inner.terminated
+        return inner._replace(
+            state=TimeLimitState(inner.state, elapsed), truncated=inner.truncated | late
+        )
+
+    def render(self, state: TimeLimitState) -> np.ndarray:
+        return self.env.render(state.inner)
