@@ -1,0 +1,29 @@
+"""What an agent acts in."""
+
+from eniac.envs.base import Environment, Step, TimeLimit
+from eniac.envs.deep_sea import DeepSea
+from eniac.envs.lock import CombinationLock
+from eniac.envs.mdp import (
+    LinearMDP,
+    TabularMDP,
+    chain,
+    random_linear_mdp,
+    random_mdp,
+    river_swim,
+)
+from eniac.envs.mountain_car import MountainCarContinuous
+
+__all__ = [
+    "CombinationLock",
+    "DeepSea",
+    "Environment",
+    "LinearMDP",
+    "MountainCarContinuous",
+    "Step",
+    "TabularMDP",
+    "TimeLimit",
+    "chain",
+    "random_linear_mdp",
+    "random_mdp",
+    "river_swim",
+]

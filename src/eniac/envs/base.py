@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+if TYPE_CHECKING:
+    from eniac.envs.mdp import TabularMDP
 
 
 class Step(NamedTuple):
@@ -56,6 +59,20 @@ class Environment(eqx.Module):
             "uint8 array of shape (height, width, 3)."
         )
 
+    def tabular(self) -> TabularMDP:
+        """This environment as a table: exact transition probabilities and rewards, in float64."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no exact tabular view: its states cannot be listed. Use an "
+            "environment with finitely many states, such as DeepSea-v0, CombinationLock-v0 or "
+            "RiverSwim-v0."
+        )
+
+    def index(self, state: Any) -> Int[Array, ""]:
+        """The number that `state` has in the tabular view."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no exact tabular view, so its states have no numbers."
+        )
+
 
 class TimeLimitState(NamedTuple):
     inner: Any
@@ -94,3 +111,10 @@ class TimeLimit(Environment):
 
     def render(self, state: TimeLimitState) -> np.ndarray:
         return self.env.render(state.inner)
+
+    def tabular(self) -> TabularMDP:
+        """The table of `env`. The limit is not in it: it ends the watching, not the MDP."""
+        return self.env.tabular()
+
+    def index(self, state: TimeLimitState) -> Int[Array, ""]:
+        return self.env.index(state.inner)
