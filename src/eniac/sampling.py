@@ -1,0 +1,176 @@
+"""Rollouts of many environments at once, advantages, and evaluation. All of it compiles.
+
+Functions on a trajectory take one trajectory, with time as the only axis; those that step
+environments take a batch of them, because drawing the randomness of a whole rollout ahead, for all
+environments and steps together, is what makes it fast.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from eniac.envs.base import Environment
+from eniac.policies import ActorCritic
+
+
+class Vessel(NamedTuple):
+    """Environments under way: their states, and what their agents see."""
+
+    state: Any
+    observation: Array
+
+
+class Trajectory(NamedTuple):
+    """What a rollout saw, time first, then environments.
+
+    `next_value` is V of the state that the step led to, before any reset: what a truncated or
+    unfinished episode is bootstrapped with. It is not to be used where `terminated`.
+    """
+
+    observation: Array
+    action: Array
+    log_prob: Float[Array, "time envs"]
+    value: Float[Array, "time envs"]
+    next_value: Float[Array, "time envs"]
+    reward: Float[Array, "time envs"]
+    terminated: Bool[Array, "time envs"]
+    truncated: Bool[Array, "time envs"]
+
+
+def embark(env: Environment, key: PRNGKeyArray, num_envs: int) -> Vessel:
+    """`num_envs` environments at their start."""
+    return Vessel(*jax.vmap(env.reset)(jax.random.split(key, num_envs)))
+
+
+def select(condition: Bool[Array, " envs"], yes: Any, no: Any) -> Any:
+    """For each environment the leaf of `yes` where `condition`, else that of `no`."""
+
+    def choose(a: Array, b: Array) -> Array:
+        return jnp.where(condition.reshape(condition.shape + (1,) * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(choose, yes, no)
+
+
+def rollout(
+    env: Environment,
+    policy: ActorCritic,
+    vessel: Vessel,
+    key: PRNGKeyArray,
+    num_steps: int,
+) -> tuple[Vessel, Trajectory]:
+    """`num_steps` steps of `policy` in every environment; one whose episode ends is reset."""
+    num_envs = vessel.observation.shape[0]
+    noise_key, step_key, reset_key = jax.random.split(key, 3)
+    noise = policy.noise(noise_key, (num_steps, num_envs))
+    step_keys = jax.random.split(step_key, (num_steps, num_envs))
+    reset_keys = jax.random.split(reset_key, (num_steps, num_envs))
+
+    def advance(vessel: Vessel, draw: tuple[Array, Array, Array]):
+        noise, step_keys, reset_keys = draw
+        action, log_prob, value = jax.vmap(policy.act)(noise, vessel.observation)
+        step = jax.vmap(env.step)(step_keys, vessel.state, action)
+        # Few steps truncate, so that the second pass through the network is rarely made.
+        final_value = jax.lax.cond(
+            jnp.any(step.truncated),
+            lambda: jax.vmap(policy.value)(step.observation),
+            lambda: jnp.zeros(num_envs),
+        )
+        done = step.terminated | step.truncated
+        following = select(
+            done,
+            Vessel(*jax.vmap(env.reset)(reset_keys)),
+            Vessel(step.state, step.observation),
+        )
+        seen = Trajectory(
+            observation=vessel.observation,
+            action=action,
+            log_prob=log_prob,
+            value=value,
+            next_value=final_value,
+            reward=step.reward,
+            terminated=step.terminated,
+            truncated=step.truncated,
+        )
+        return following, seen
+
+    vessel, seen = jax.lax.scan(advance, vessel, (noise, step_keys, reset_keys))
+    last_value = jax.vmap(policy.value)(vessel.observation)
+    next_value = jnp.concatenate([seen.value[1:], last_value[None]])
+    return vessel, seen._replace(next_value=jnp.where(seen.truncated, seen.next_value, next_value))
+
+
+def advantages(
+    trajectory: Trajectory, gamma: float, gae_lambda: float
+) -> tuple[Float[Array, " time"], Float[Array, " time"]]:
+    """Generalised advantage estimates of one trajectory, and its discounted returns.
+
+    A terminal step has no future; a truncated one, like the last, has the value of the state it
+    led to as its future: a time limit is not death.
+    """
+    future = jnp.where(trajectory.terminated, 0.0, gamma * trajectory.next_value)
+    delta = trajectory.reward + future - trajectory.value
+    goes_on = ~(trajectory.terminated | trajectory.truncated)
+
+    def backwards(carry: tuple[Array, Array], now: tuple[Array, Array, Array, Array]):
+        advantage, following = carry
+        delta, reward, future, goes_on = now
+        advantage = delta + gamma * gae_lambda * goes_on * advantage
+        following = reward + jnp.where(goes_on, gamma * following, future)
+        return (advantage, following), (advantage, following)
+
+    start = (jnp.zeros(()), trajectory.next_value[-1])
+    _, (advantage, returns) = jax.lax.scan(
+        backwards, start, (delta, trajectory.reward, future, goes_on), reverse=True
+    )
+    return advantage, returns
+
+
+class Evaluation(NamedTuple):
+    """Undiscounted returns and lengths, one of each an episode."""
+
+    returns: Float[Array, " episodes"]
+    lengths: Int[Array, " episodes"]
+
+
+def evaluate(
+    env: Environment,
+    policy: ActorCritic,
+    key: PRNGKeyArray,
+    num_episodes: int,
+    deterministic: bool = False,
+) -> Evaluation:
+    """One episode in each of `num_episodes` environments, side by side, until all have ended.
+
+    `env` must end its episodes itself: wrap it in a `TimeLimit`.
+    """
+    key, reset_key = jax.random.split(key)
+
+    def act(key: PRNGKeyArray, observation: Array) -> Array:
+        return policy.mode(observation) if deterministic else policy.sample(key, observation)
+
+    def under_way(carry: tuple[Any, ...]) -> Array:
+        return jnp.any(carry[-1])
+
+    def advance(carry: tuple[Any, ...]):
+        key, vessel, returns, lengths, alive = carry
+        key, act_key, step_key = jax.random.split(key, 3)
+        action = jax.vmap(act)(jax.random.split(act_key, num_episodes), vessel.observation)
+        step = jax.vmap(env.step)(jax.random.split(step_key, num_episodes), vessel.state, action)
+        returns = returns + jnp.where(alive, step.reward, 0.0)
+        lengths = lengths + alive
+        alive = alive & ~(step.terminated | step.truncated)
+        return key, Vessel(step.state, step.observation), returns, lengths, alive
+
+    start = (
+        key,
+        embark(env, reset_key, num_episodes),
+        jnp.zeros(num_episodes),
+        jnp.zeros(num_episodes, jnp.int32),
+        jnp.ones(num_episodes, bool),
+    )
+    _, _, returns, lengths, _ = jax.lax.while_loop(under_way, advance, start)
+    return Evaluation(returns, lengths)

@@ -1,0 +1,163 @@
+"""Proximal policy optimisation (Schulman et al. 2017): the policy update of the deep algorithms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from eniac.checks import require
+from eniac.permutation import permutation
+from eniac.policies import ActorCritic
+
+
+class Rows(NamedTuple):
+    """What PPO learns from, a row for each step taken."""
+
+    observation: Array
+    action: Array
+    log_prob: Float[Array, " rows"]
+    advantage: Float[Array, " rows"]
+    target: Float[Array, " rows"]
+
+
+METRICS = ("policy_loss", "value_loss", "entropy", "kl", "clipped")
+
+
+@dataclass(frozen=True)
+class PPO:
+    """How PPO updates a policy. The defaults are the paper's (its table of ENIAC/PC-PG
+    optimisation hyper-parameters; what the table leaves out is from the paper's program)."""
+
+    learning_rate: float = 5e-4
+    """step size of the optimiser"""
+    optimizer: Literal["rmsprop", "adam"] = "rmsprop"
+    """rmsprop is the paper's"""
+    clip: float = 0.2
+    """how far the probability ratio may leave 1 before its gradient is cut"""
+    entropy: float = 0.01
+    """weight of the entropy bonus"""
+    value_weight: float = 0.5
+    """weight of the squared error of the critic"""
+    minibatch: int = 160
+    """rows in a minibatch; the last one of a pass has what is left"""
+    passes: int = 5
+    """passes over the rows in one update ("PPO optimization epochs")"""
+    max_gradient_norm: float = 5.0
+    """gradients longer than this are shortened to it"""
+    gamma: float = 0.99
+    """discount factor"""
+    gae_lambda: float = 0.95
+    """lambda of generalised advantage estimation ("tau_GAE")"""
+    value_target: Literal["return", "gae"] = "return"
+    """what the critic is fitted to: the bootstrapped return (the paper's program) or advantage
+    plus value"""
+
+    def __post_init__(self):
+        require(self.learning_rate > 0, "ppo.learning_rate", self.learning_rate, "above 0")
+        require(self.clip > 0, "ppo.clip", self.clip, "above 0")
+        require(self.entropy >= 0, "ppo.entropy", self.entropy, "0 or more")
+        require(self.value_weight >= 0, "ppo.value_weight", self.value_weight, "0 or more")
+        require(self.minibatch >= 1, "ppo.minibatch", self.minibatch, "1 or more")
+        require(self.passes >= 1, "ppo.passes", self.passes, "1 or more")
+        require(
+            self.max_gradient_norm > 0, "ppo.max_gradient_norm", self.max_gradient_norm, "above 0"
+        )
+        require(0 <= self.gamma < 1, "ppo.gamma", self.gamma, "in [0, 1)")
+        require(0 <= self.gae_lambda <= 1, "ppo.gae_lambda", self.gae_lambda, "in [0, 1]")
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        step = (
+            optax.rmsprop(self.learning_rate, decay=0.99, eps=1e-8, eps_in_sqrt=False)
+            if self.optimizer == "rmsprop"
+            else optax.adam(self.learning_rate, eps=1e-5)
+        )
+        return optax.chain(optax.clip_by_global_norm(self.max_gradient_norm), step)
+
+    def init(self, policy: ActorCritic) -> Any:
+        """A fresh state of the optimiser for `policy`."""
+        return self.optimiser.init(eqx.filter(policy, eqx.is_inexact_array))
+
+    def loss(
+        self, policy: ActorCritic, rows: Rows, weight: Float[Array, " rows"]
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+        """The clipped surrogate, the squared error of the critic and the entropy, added up."""
+
+        def row_loss(row: Rows):
+            distribution, value = policy(row.observation)
+            log_ratio = distribution.log_prob(row.action) - row.log_prob
+            ratio = jnp.exp(log_ratio)
+            clipped = jnp.clip(ratio, 1 - self.clip, 1 + self.clip)
+            return {
+                "policy_loss": -jnp.minimum(ratio * row.advantage, clipped * row.advantage),
+                "value_loss": (value - row.target) ** 2,
+                "entropy": distribution.entropy(),
+                "kl": ratio - 1 - log_ratio,
+                "clipped": (jnp.abs(ratio - 1) > self.clip).astype(jnp.float32),
+            }
+
+        parts = jax.vmap(row_loss)(rows)
+        parts = {name: jnp.sum(x * weight) / jnp.sum(weight) for name, x in parts.items()}
+        total = (
+            parts["policy_loss"]
+            + self.value_weight * parts["value_loss"]
+            - self.entropy * parts["entropy"]
+        )
+        return total, parts
+
+    def update(
+        self,
+        key: PRNGKeyArray,
+        policy: ActorCritic,
+        optimiser_state: Any,
+        rows: Rows,
+        count: Int[Array, ""] | int | None = None,
+    ) -> tuple[ActorCritic, Any, dict[str, Float[Array, ""]]]:
+        """`passes` passes of minibatch steps over the first `count` rows (default: all), in an
+        order drawn anew each pass.
+
+        Advantages are normalised over the rows used. No row is dropped: when `minibatch` does not
+        divide `count`, the last minibatch of a pass is the mean over the rows that are left.
+        Metrics are those of the last minibatch of each pass, averaged.
+        """
+        capacity = rows.log_prob.shape[0]
+        count = jnp.asarray(capacity if count is None else count, jnp.int32)
+        rows = rows._replace(advantage=standardise(rows.advantage, jnp.arange(capacity) < count))
+        num_batches = -(-count // self.minibatch)
+        padding = -capacity % self.minibatch
+        places = jnp.arange(self.minibatch)
+
+        def one_pass(carry: tuple[ActorCritic, Any], key: PRNGKeyArray):
+            order = jnp.pad(permutation(key, capacity, count), (0, padding))
+
+            def one_step(i: Array, carry: tuple[Any, ...]):
+                policy, optimiser_state, _ = carry
+                index = jax.lax.dynamic_slice(order, (i * self.minibatch,), (self.minibatch,))
+                chosen = Rows(*(x[index] for x in rows))
+                weight = (i * self.minibatch + places < count).astype(jnp.float32)
+                gradient, parts = eqx.filter_grad(self.loss, has_aux=True)(policy, chosen, weight)
+                step, optimiser_state = self.optimiser.update(gradient, optimiser_state)
+                return eqx.apply_updates(policy, step), optimiser_state, parts
+
+            start = (*carry, dict.fromkeys(METRICS, jnp.zeros(())))
+            policy, optimiser_state, parts = jax.lax.fori_loop(0, num_batches, one_step, start)
+            return (policy, optimiser_state), parts
+
+        (policy, optimiser_state), parts = jax.lax.scan(
+            one_pass, (policy, optimiser_state), jax.random.split(key, self.passes)
+        )
+        return policy, optimiser_state, {name: jnp.mean(x) for name, x in parts.items()}
+
+
+def standardise(x: Float[Array, " rows"], used: Bool[Array, " rows"]) -> Float[Array, " rows"]:
+    """`x` shifted and scaled to mean 0 and variance 1 over the rows that are used."""
+    weight = used / jnp.maximum(jnp.sum(used), 1)
+    mean = jnp.sum(weight * x)
+    variance = jnp.sum(weight * (x - mean) ** 2)
+    return (x - mean) / (jnp.sqrt(variance) + 1e-8)
