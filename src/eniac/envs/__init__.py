@@ -12,10 +12,13 @@ from eniac.envs.mdp import (
     river_swim,
 )
 from eniac.envs.mountain_car import MountainCarContinuous
+from eniac.envs.registry import ENVS, Entry, make, tabular, unwrap
 
 __all__ = [
+    "ENVS",
     "CombinationLock",
     "DeepSea",
+    "Entry",
     "Environment",
     "LinearMDP",
     "MountainCarContinuous",
@@ -23,7 +26,10 @@ __all__ = [
     "TabularMDP",
     "TimeLimit",
     "chain",
+    "make",
     "random_linear_mdp",
     "random_mdp",
     "river_swim",
+    "tabular",
+    "unwrap",
 ]

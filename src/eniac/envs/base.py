@@ -52,6 +52,11 @@ class Environment(eqx.Module):
     def step(self, key: PRNGKeyArray, state: Any, action: Array) -> Step:
         """One transition from `state`. Actions outside a Box are clipped into it."""
 
+    @property
+    def render_fps(self) -> int:
+        """How many pictures a second make a film that can be followed."""
+        return 4
+
     def render(self, state: Any) -> np.ndarray:
         """A picture of `state`: uint8 of shape (height, width, 3). Runs on the host."""
         raise NotImplementedError(
@@ -108,6 +113,10 @@ class TimeLimit(Environment):
         return inner._replace(
             state=TimeLimitState(inner.state, elapsed), truncated=inner.truncated | late
         )
+
+    @property
+    def render_fps(self) -> int:
+        return self.env.render_fps
 
     def render(self, state: TimeLimitState) -> np.ndarray:
         return self.env.render(state.inner)

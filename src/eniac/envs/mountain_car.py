@@ -70,3 +70,7 @@ class MountainCarContinuous(Environment):
         reward = jnp.where(terminated, 100.0, 0.0) - 0.1 * effort**2
         state = CarState(position, velocity)
         return Step(state, jnp.stack(state), reward, terminated, jnp.zeros((), bool))
+
+    @property
+    def render_fps(self) -> int:
+        return 30
