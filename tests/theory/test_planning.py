@@ -4,11 +4,11 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given
-from random_mdps import cases, exact, random_rows
 
 from eniac.envs.mdp import river_swim
 from eniac.theory import planning
 from eniac.theory.planning import Model
+from random_mdps import cases, exact, random_rows
 
 
 def rollout_occupancy(model, policy, joint, steps=1500):
@@ -28,9 +28,7 @@ def test_values_satisfy_bellmans_equation(case):
     m = case.model
     np.testing.assert_allclose(q, m.reward + m.gamma * m.transition @ values, atol=1e-11)
     np.testing.assert_allclose((case.policy * q).sum(1), values, atol=1e-11)
-    np.testing.assert_allclose(
-        planning.advantages(m, case.policy), q - values[:, None], atol=1e-11
-    )
+    np.testing.assert_allclose(planning.advantages(m, case.policy), q - values[:, None], atol=1e-11)
 
 
 @exact
@@ -119,7 +117,9 @@ def test_mixtures_are_drawn_once_an_episode():
         planning.mixture_occupancy(model, [first, second], [0.25, 0.75]),
         0.25 * planning.occupancy(model, first) + 0.75 * planning.occupancy(model, second),
     )
-    assert planning.value(model, (first + second) / 2) == pytest.approx(1.487603, abs=1e-6)
+    held = 0.5 / (1 - 0.45)  # from state 1, a coin at every step: V = (1 + 0.9 V) / 2
+    mixed_at_each_step = (0.5 + 0.45 * held) / (1 - 0.45)
+    assert planning.value(model, (first + second) / 2) == pytest.approx(mixed_at_each_step)
 
 
 @exact
@@ -178,7 +178,10 @@ def test_the_models_of_the_package_are_read_as_they_are():
     [
         ({"gamma": 1.0}, "gamma is 1.0; expected a discount strictly between 0 and 1"),
         ({"gamma": 0.0}, "gamma is 0.0"),
-        ({"transition": np.full((2, 2, 2), 0.4)}, "transition rows must sum to one; one sums to 0.8"),
+        (
+            {"transition": np.full((2, 2, 2), 0.4)},
+            "transition rows must sum to one; one sums to 0.8",
+        ),
         ({"transition": np.full((2, 2), 0.5)}, "expected \\(states, actions, states\\)"),
         ({"transition": np.tile([1.5, -0.5], (2, 2, 1))}, "not negative"),
         ({"reward": np.zeros(2)}, "expected \\(2, 2\\)"),

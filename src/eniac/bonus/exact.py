@@ -211,7 +211,9 @@ def _scalar_dual(
     inner = np.einsum("qd,qd->q", weights, 1.0 / (spectrum + ridge[:, None]))
     found = inner * (epsilon**2 + 4 * norm_bound**2 * ridge)
     ball = 4 * norm_bound**2 * weights.sum(axis=1)
-    return np.minimum(np.minimum(found, ball), _ellipsoid(weights, spectrum, spectrum == 0, epsilon))
+    return np.minimum(
+        np.minimum(found, ball), _ellipsoid(weights, spectrum, spectrum == 0, epsilon)
+    )
 
 
 def _ellipsoid(
