@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from eniac.envs.base import Environment, Step
 from eniac.envs.exact import Constants, check_count
 from eniac.envs.mdp import TabularMDP
+from eniac.envs.pictures import draw_deep_sea
 
 MOVE_COST = 0.01
 
@@ -73,13 +74,17 @@ class DeepSea(Environment):
         del key  # the sea is deterministic
         right = self._goes_right(state, action)
         treasure = right & (state.column == self.size - 1) & (state.row == self.size - 1)
-        reward = jnp.where(treasure, 1.0, 0.0) - jnp.where(right, MOVE_COST / self.size, 0.0)
+        cost = jnp.where(right, MOVE_COST / self.size, 0.0).astype(jnp.float32)
+        reward = jnp.where(treasure, 1.0, 0.0) - cost
         column = jnp.clip(state.column + jnp.where(right, 1, -1), 0, self.size - 1)
         state = DiverState(state.row + 1, column)
         return Step(state, self.observe(state), reward, state.row >= self.size, jnp.zeros((), bool))
 
     def _goes_right(self, state: DiverState, action: Int[Array, ""]) -> Bool[Array, ""]:
         return action == jnp.asarray(self.right_action)[state.row, state.column]
+
+    def render(self, state: DiverState) -> np.ndarray:
+        return draw_deep_sea(int(state.row), int(state.column), self.right_action)
 
     def index(self, state: DiverState) -> Int[Array, ""]:
         """Cells row by row; the last number, N^2, is the end."""

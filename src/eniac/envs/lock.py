@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from eniac.envs.base import Environment, Step
 from eniac.envs.exact import Constants, check_count
 from eniac.envs.mdp import TabularMDP
+from eniac.envs.pictures import draw_lock
 
 NUM_ACTIONS = 10
 DEAD = 2
@@ -94,10 +95,10 @@ class CombinationLock(Environment):
         coin = jax.random.bernoulli(key).astype(jnp.int32)
         # A fair coin for the good cell is the random start, and the swap with probability 1/2.
         cell = jnp.where(choosing | right, coin, DEAD)
-        lock = jnp.where(choosing, (action >= 5).astype(jnp.int32), state.lock)
+        lock = jnp.where(choosing, jnp.asarray(action >= 5, jnp.int32), state.lock)
         prize = jnp.where(state.lock == self.good_lock, GOOD_PRIZE, POOR_PRIZE)
         pay = jnp.where(state.elapsed >= self.length, prize, -1 / (self.length - 1))
-        reward = jnp.where(right, pay, 0.0)
+        reward = jnp.where(right, pay, 0.0).astype(jnp.float32)
         state = LockState(state.elapsed + 1, lock, cell)
         return Step(
             state, self.observe(state), reward, state.elapsed > self.length, jnp.zeros((), bool)
@@ -106,6 +107,10 @@ class CombinationLock(Environment):
     def _is_right(self, state: LockState, action: Int[Array, ""]) -> Bool[Array, ""]:
         digit = jnp.asarray(self.code)[state.lock, state.elapsed - 1, jnp.minimum(state.cell, 1)]
         return (state.cell != DEAD) & (action == digit)
+
+    def render(self, state: LockState) -> np.ndarray:
+        where = (int(x) for x in (state.elapsed, state.lock, state.cell))
+        return draw_lock(*where, self.code, self.good_lock)
 
     def index(self, state: LockState) -> Int[Array, ""]:
         """0 is the choice; then lock by lock, time by time, cell by cell; the last is the end."""

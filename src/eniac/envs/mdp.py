@@ -13,6 +13,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from eniac.envs.base import Environment, Step
 from eniac.envs.exact import Constants, check_count, check_distributions, cumulative, draw
+from eniac.envs.pictures import draw_table
 
 LEFT, RIGHT = 0, 1
 
@@ -99,6 +100,9 @@ class TabularMDP(Environment):
         reward = jnp.asarray(self.reward, jnp.float32)[state, action]
         terminated = jnp.asarray(self.terminal)[following]
         return Step(following, following, reward, terminated, jnp.zeros((), bool))
+
+    def render(self, state: Int[Array, ""]) -> np.ndarray:
+        return draw_table(int(state), self.transition, self.reward, self.terminal)
 
     def tabular(self) -> TabularMDP:
         return self

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from eniac.envs.base import Environment, Step
+from eniac.envs.pictures import draw_mountain_car
 
 MIN_POSITION, MAX_POSITION = -1.2, 0.6
 MAX_SPEED = 0.07
@@ -70,6 +71,12 @@ class MountainCarContinuous(Environment):
         reward = jnp.where(terminated, 100.0, 0.0) - 0.1 * effort**2
         state = CarState(position, velocity)
         return Step(state, jnp.stack(state), reward, terminated, jnp.zeros((), bool))
+
+    def render(self, state: CarState) -> np.ndarray:
+        limits = (MIN_POSITION, MAX_POSITION)
+        return draw_mountain_car(
+            float(state.position), float(state.velocity), limits, GOAL_POSITION
+        )
 
     @property
     def render_fps(self) -> int:
