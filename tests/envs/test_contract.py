@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from planning_by_hand import optimal_action_values, optimal_values
-from probes import PROBES, ConstantValue
 
 from eniac.envs import ENVS, DeepSea, TimeLimit, make, tabular, unwrap
+from planning_by_hand import optimal_action_values, optimal_values
+from probes import PROBES, ConstantValue
 
 SMALL = {
     "DeepSea-v0": {"size": 4},

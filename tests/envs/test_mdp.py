@@ -4,7 +4,6 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from planning_by_hand import optimal_values
 
 from eniac.envs import (
     LinearMDP,
@@ -15,6 +14,7 @@ from eniac.envs import (
     river_swim,
 )
 from eniac.envs.exact import cumulative, draw
+from planning_by_hand import optimal_values
 
 STAY = np.eye(2)[:, None, :]  # two states, one action, nothing moves
 

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+
 from probes import (
     ActionMatters,
     ConstantValue,

@@ -224,7 +224,7 @@ def _draw_move(
 def _draw_loop(
     canvas: Canvas, at: Point, turn: float, action: int, probability: float, radius: float
 ) -> None:
-    """An arrow back to where it starts, on the side `turn` radians from the top; wider by action."""
+    """An arrow back to its start, `turn` radians from the top; larger from action to action."""
     reach = radius * (0.75 + 0.22 * action)
     angles = np.linspace(0.15 * np.pi, 1.85 * np.pi, 30)
     xs, ys = reach * np.sin(angles), reach * np.cos(angles) - radius - 0.6 * reach
