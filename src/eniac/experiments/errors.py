@@ -1,0 +1,33 @@
+"""What can go wrong in a run and is the user's to mend: told in a sentence, without a traceback."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class EniacError(Exception):
+    """Something the user can mend. The message says what was given and what to do."""
+
+
+class ConfigError(EniacError, ValueError):
+    """A configuration that cannot be run, refused before any work."""
+
+
+class RunError(EniacError, RuntimeError):
+    """A run's folder that cannot be made, read or continued."""
+
+
+class CheckpointError(RunError):
+    """A tensor file that is damaged or does not fit what it is loaded into."""
+
+
+class NonFiniteError(RunError):
+    """NaN or infinity in a run's state or rewards."""
+
+
+def suggestion(given: str, allowed: Iterable[str]) -> str:
+    """` Did you mean 'x'?` for the nearest allowed name, or nothing if none is near."""
+    names = {name.lower(): name for name in allowed}
+    near = difflib.get_close_matches(given.lower(), names, n=1, cutoff=0.5)
+    return f" Did you mean {names[near[0]]!r}?" if near else ""

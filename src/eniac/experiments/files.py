@@ -1,0 +1,52 @@
+"""Files that are either whole or not there, whatever happens while they are written."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+TEMPORARY = ".writing"
+"""Ending of files that are being written. One that stays behind was cut short and is worthless."""
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Writes `content` to `path` such that a crash leaves the old file or the new, never a part.
+
+    The bytes reach the disk before the name does (fsync, rename, fsync of the folder): the other
+    order survives a killed process but not a lost power supply.
+    """
+    temporary = path.with_name(path.name + TEMPORARY)
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in `folder` durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Writes `data` as indented JSON, atomically."""
+    write_atomically(path, (json.dumps(data, indent=2, allow_nan=False) + "\n").encode())
+
+
+def remove_leftovers(folder: Path) -> list[Path]:
+    """Deletes what interrupted writes left in `folder`, and says what that was."""
+    leftovers = sorted(folder.glob(f"*{TEMPORARY}"))
+    for path in leftovers:
+        path.unlink(missing_ok=True)
+    return leftovers

@@ -1,0 +1,156 @@
+"""One epoch of all seeds of a run as one compiled program.
+
+The seeds of a device run one after another (`lax.map`), the devices side by side (`shard_map`).
+Each seed is then computed by exactly the code of a run of its own, so that its results are the
+same bit for bit, which they would not be under `vmap`: that changes the order of additions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jaxtyping import Array, Bool, Int, UInt
+
+from eniac.envs import Environment
+from eniac.experiments.config import Evaluation
+from eniac.loop import Learner
+from eniac.sampling import evaluate
+
+T = TypeVar("T")
+
+_EVALUATION = 0x65766C
+"""Tells the keys of evaluations from those that the learner derives from the same seed."""
+
+
+class Outcome(NamedTuple):
+    """What an epoch of all seeds gave. Rows of seeds that were not active mean nothing."""
+
+    states: Any
+    metrics: dict[str, np.ndarray]
+    nonfinite: dict[str, np.ndarray]
+    """For each leaf of the state, by name, the seeds in which it has NaN or infinity."""
+
+
+class Program:
+    """Init and epoch of a `learner` for several seeds, compiled once."""
+
+    def __init__(
+        self, learner: Learner, env: Environment, evaluation: Evaluation, seeds: list[int]
+    ):
+        self.learner = learner
+        self.seeds = np.array(seeds, np.uint32)
+        devices = jax.devices()
+        # Every device must get the same number of seeds.
+        count = max(n for n in range(1, len(devices) + 1) if len(seeds) % n == 0)
+        mesh = jax.make_mesh(
+            (count,), ("seeds",), axis_types=(AxisType.Auto,), devices=devices[:count]
+        )
+        spec = PartitionSpec("seeds")
+        self._sharding = NamedSharding(mesh, spec)
+
+        def one_epoch(
+            state: Any, seed: UInt[Array, ""], epoch: Int[Array, ""], active: Bool[Array, ""]
+        ) -> tuple[Any, dict[str, Array], dict[str, Array]]:
+            def go(state: Any):
+                state, metrics = learner.epoch(state)
+                key = jax.random.fold_in(jax.random.key(seed), _EVALUATION)
+                result = evaluate(
+                    env,
+                    learner.policy(state),
+                    jax.random.fold_in(key, epoch),
+                    evaluation.episodes,
+                    evaluation.deterministic,
+                )
+                judged = {
+                    "return_mean": jnp.mean(result.returns),
+                    "return_std": jnp.std(result.returns),
+                    "return_min": jnp.min(result.returns),
+                    "return_max": jnp.max(result.returns),
+                    "length_mean": jnp.mean(result.lengths.astype(jnp.float32)),
+                }
+                return state, judged | metrics, nonfinite_leaves(state)
+
+            def stay(state: Any):
+                shapes = jax.eval_shape(go, state)
+                return state, *jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes[1:])
+
+            return jax.lax.cond(active, go, stay, state)
+
+        def over_seeds(function: Callable[..., T]) -> Any:
+            def on_a_device(*arguments: Any) -> T:
+                return jax.lax.map(lambda row: function(*row), arguments)
+
+            return jax.jit(
+                jax.shard_map(
+                    on_a_device, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False
+                )
+            )
+
+        self._init = over_seeds(lambda seed: learner.init(jax.random.key(seed)))
+        self._epoch = over_seeds(one_epoch)
+        self.shapes = jax.eval_shape(self._init, self.seeds)
+        self._compiled: Any = None
+
+    def init(self) -> Any:
+        """The states of all seeds before the first epoch, stacked."""
+        seeds = jax.device_put(self.seeds, self._sharding)
+        return interruptible(lambda: jax.block_until_ready(self._init(seeds)))
+
+    def place(self, states: Any) -> Any:
+        """`states` from a checkpoint, put on the devices where `epoch` expects them."""
+        return jax.device_put(states, self._sharding)
+
+    def compile(self, states: Any) -> None:
+        """Compiles the epoch ahead, so that it never compiles again while the run goes on."""
+        lowered = self._epoch.lower(*self._arguments(states, np.zeros(len(self.seeds)), None))
+        self._compiled = interruptible(lowered.compile)
+
+    def epoch(self, states: Any, epochs: np.ndarray, active: np.ndarray) -> Outcome:
+        """One epoch of the active seeds, of which `epochs` are behind them."""
+
+        def work() -> Outcome:
+            out, metrics, nonfinite = self._compiled(*self._arguments(states, epochs, active))
+            # To the host only after the program: reading the metrics waits for all of it.
+            return Outcome(out, _to_host(metrics), _to_host(nonfinite))
+
+        return interruptible(work)
+
+    def _arguments(self, states: Any, epochs: np.ndarray, active: np.ndarray | None) -> tuple:
+        active = np.ones(len(self.seeds), bool) if active is None else active
+        rows = (self.seeds, epochs.astype(np.int32), active)
+        return states, *jax.device_put(rows, self._sharding)
+
+
+def nonfinite_leaves(tree: Any) -> dict[str, Bool[Array, ""]]:
+    """For each leaf of floating-point numbers, by its name, whether it has NaN or infinity."""
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): ~jnp.all(jnp.isfinite(leaf))
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+        if jnp.issubdtype(leaf.dtype, jnp.inexact)
+    }
+
+
+def interruptible(function: Callable[[], T]) -> T:
+    """`function()`, computed in a thread: the main thread can then handle signals meanwhile."""
+    future: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:  # handed on to the thread that waits
+            future.set_exception(error)
+
+    # A daemon, because a run that is aborted does not wait for the epoch to end.
+    threading.Thread(target=work, daemon=True).start()
+    return future.result()
+
+
+def _to_host(tree: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {name: np.asarray(value) for name, value in tree.items()}

@@ -1,0 +1,128 @@
+"""What commands print: tables, the summary of a run, a welcome, a complaint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+import eniac
+
+
+def report(console: Console, result: Any) -> int:
+    """Says how a run ended. Returns the exit code: 0, or 128 and the signal that stopped it."""
+    from eniac.experiments.progress import duration
+
+    path = result.path
+    if result.signal is not None:
+        text = f"Stopped after epoch {result.progress.epoch}, and saved. To go on:"
+        console.print(text, highlight=False)
+        console.print(f"  eniac resume {path}", highlight=False, soft_wrap=True, style="bold")
+        return 128 + result.signal
+    returns = result.progress.returns
+    shown = f"{returns.mean():.4g}"
+    if len(returns) > 1:
+        shown += f", seeds {returns.min():.4g} to {returns.max():.4g}"
+    rows = Table.grid(padding=(0, 2))
+    speed = result.steps / max(result.seconds, 1e-9)
+    for name, value in (
+        ("return", f"{shown} (mean of {result.config.evaluation.episodes} episodes a seed)"),
+        ("ended by", result.ended),
+        ("steps", f"{int(result.progress.steps.sum()):,}"),
+        ("time", f"{duration(result.seconds)}, {speed:,.0f} steps/s"),
+        ("figure", str(path / "figures" / "learning_curve.png")),
+        ("policy", str(path / "policy")),
+        ("watch it", f"eniac play {path}"),
+        ("judge it", f"eniac evaluate {path}"),
+        ("go on", f"eniac resume {path} --epochs {2 * result.progress.epoch}"),
+    ):
+        rows.add_row(Text(name, style="dim"), Text(value, overflow="fold"))
+    name = result.config.algorithm.name
+    console.print(Panel(rows, title=f"{name} on {result.config.env}", expand=False))
+    return 0
+
+
+def evaluation_table(result: dict[str, Any]) -> Table:
+    """What `evaluate_run` returned."""
+    limit = f"cut after {result['horizon']} steps" if result["horizon"] else "until they end"
+    how = "most likely actions" if result["deterministic"] else "sampled actions"
+    table = Table(
+        title=f"{result['algorithm']} on {result['env']}",
+        caption=f"{result['episodes']} episodes a seed, {limit}, {how}",
+    )
+    columns = ("seed", "epoch", "steps", "return", "std", "min", "max", "length")
+    for name in columns:
+        table.add_column(name, justify="right")
+    for row in result["seeds"]:
+        table.add_row(
+            str(row["seed"]),
+            str(row["epoch"]),
+            f"{row['env_steps']:,}",
+            *(f"{row[f'return_{kind}']:.4g}" for kind in ("mean", "std", "min", "max")),
+            f"{row['length_mean']:.4g}",
+        )
+    return table
+
+
+def env_table() -> Table:
+    """All environments there are."""
+    from eniac.envs.registry import ENVS
+
+    table = Table(caption="A number in the place of v0 sets the size: DeepSea-20.", show_lines=True)
+    table.add_column("environment", no_wrap=True)
+    table.add_column("what it is")
+    table.add_column("parameters", overflow="fold")
+    table.add_column("horizon", justify="right")
+    for row in ENVS.values():
+        parameters = "\n".join(f"{key}={value!r}" for key, value in row.parameters.items())
+        table.add_row(row.id, row.description, parameters, str(row.horizon or "none"))
+    return table
+
+
+def algorithm_table() -> Table:
+    """All algorithms there are."""
+    from eniac.algorithms import ALGORITHMS
+
+    table = Table()
+    for name in ("algorithm", "what it is"):
+        table.add_column(name)
+    for row in ALGORITHMS.values():
+        table.add_row(row.name, row.description)
+    return table
+
+
+def welcome() -> None:
+    """What a newcomer sees."""
+    Console().print(
+        f"[bold]eniac {eniac.__version__}[/]: exploration in reinforcement learning that you can "
+        "trust.\n\nThree commands to begin with:\n"
+        "  [bold cyan]eniac list envs[/]            what can be explored\n"
+        "  [bold cyan]eniac train ppo[/]            train an agent; Ctrl-C stops it, and saves\n"
+        "  [bold cyan]eniac --help[/]               all commands",
+        highlight=False,
+    )
+
+
+def complain(text: str) -> None:
+    """An error of the user's, on standard error."""
+    Console(stderr=True).print(
+        Text.assemble(("Error: ", "bold red"), text), soft_wrap=True, highlight=False
+    )
+
+
+def overview(commands: dict[str, str]) -> None:
+    """All commands, with what they do."""
+    console = Console()
+    console.print("usage: eniac COMMAND ...\n", highlight=False, markup=False)
+    rows = Table.grid(padding=(0, 3))
+    for name, text in commands.items():
+        rows.add_row(Text(f"  {name}", style="bold cyan"), text)
+    console.print(rows)
+    console.print(
+        "\n`eniac COMMAND --help` explains a command and gives examples. `eniac --version` prints "
+        "the version.",
+        highlight=False,
+    )
