@@ -148,8 +148,8 @@ def greedy_linear_eluder_dimension(
 def tabular_eluder_dimension(num_pairs: int, epsilon: float = 0.0, bound: float = math.inf) -> int:
     """All functions with |f| <= bound on `num_pairs` points: num_pairs if epsilon < 2 bound, or 0.
 
-    This is exact. One point's value says nothing about another's, so any order of all points is independent; and
-    none is once no difference exceeds epsilon.
+    This is exact. One point's value says nothing about another's, so any order of all points is
+    independent; and none is once no difference exceeds epsilon.
     """
     if num_pairs < 1:
         raise ValueError(f"num_pairs is {num_pairs}; expected a positive number of pairs.")
