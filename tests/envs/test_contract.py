@@ -123,27 +123,25 @@ def test_a_time_limit_below_one_step_is_refused():
 def play(env, greedy, num_episodes, num_steps):
     """Transitions (s, a, s', r, terminated) by number, half greedy and half uniformly random."""
     greedy = jnp.asarray(greedy)
+    rng = np.random.default_rng(7)
+    random = rng.integers(env.action_space.n, size=(num_steps, num_episodes))
+    random[rng.uniform(size=random.shape) < 0.5] = -1  # these are greedy
+    keys = jax.random.split(jax.random.key(7), (num_steps + 1, num_episodes))
 
-    def advance(carry, key):
-        state, alive = carry
-        key_coin, key_action, key_step = jax.random.split(key, 3)
+    def advance(carry, inputs):
+        (state, alive), (key, action) = carry, inputs
         here = env.index(state)
-        random = jax.random.randint(key_action, (), 0, int(env.action_space.n))
-        action = jnp.where(jax.random.bernoulli(key_coin), greedy[here], random)
-        step = env.step(key_step, state, action)
+        action = jnp.where(action < 0, greedy[here], action)
+        step = env.step(key, state, action)
         seen = (here, action, env.index(step.state), step.reward, step.terminated, alive)
         return (step.state, alive & ~step.terminated), seen
 
-    def episode(key):
-        key_reset, key_steps = jax.random.split(key)
-        start = env.reset(key_reset)[0]
-        _, seen = jax.lax.scan(advance, (start, True), jax.random.split(key_steps, num_steps))
-        return env.index(start), seen
-
-    keys = jax.random.split(jax.random.key(7), num_episodes)
-    starts, seen = jax.jit(jax.vmap(episode))(keys)
+    starts = jax.vmap(lambda key: env.reset(key)[0])(keys[0])
+    carry = (starts, np.ones(num_episodes, bool))
+    inputs = (keys[1:], random.astype(np.int32))
+    _, seen = jax.jit(lambda c, x: jax.lax.scan(jax.vmap(advance), c, x))(carry, inputs)
     *columns, alive = (np.asarray(x).ravel() for x in seen)
-    return np.asarray(starts), [column[alive] for column in columns]
+    return np.asarray(jax.vmap(env.index)(starts)), [column[alive] for column in columns]
 
 
 def chi_squared(counts, probabilities):

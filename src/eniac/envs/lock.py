@@ -109,8 +109,8 @@ class CombinationLock(Environment):
         return (state.cell != DEAD) & (action == digit)
 
     def render(self, state: LockState) -> np.ndarray:
-        where = (int(x) for x in (state.elapsed, state.lock, state.cell))
-        return draw_lock(*where, self.code, self.good_lock)
+        elapsed, lock, cell = int(state.elapsed), int(state.lock), int(state.cell)
+        return draw_lock(elapsed, lock, cell, self.code, self.good_lock)
 
     def index(self, state: LockState) -> Int[Array, ""]:
         """0 is the choice; then lock by lock, time by time, cell by cell; the last is the end."""

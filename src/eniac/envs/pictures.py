@@ -86,9 +86,9 @@ def draw_deep_sea(row: int, column: int, right_action: np.ndarray) -> np.ndarray
             inner = side - gap
             canvas.box(corner, (inner, inner), fill, rounding=side / 8)
             if side >= 24 and c <= r:
-                middle = (corner[0] + inner / 2, corner[1] + inner / 2)
+                centre = (corner[0] + inner / 2, corner[1] + inner / 2)
                 label = blend(water, "#ffffff", 0.45)
-                canvas.text(middle, str(int(right_action[r, c])), side * 0.32, label)
+                canvas.text(centre, str(int(right_action[r, c])), side * 0.32, label)
     floor = margin + size * side
     canvas.box((0, floor + 4), (extent, extent), "#e0c58f")
 
