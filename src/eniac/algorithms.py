@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
+from eniac.bonus.kernel import Kernel
+from eniac.bonus.network import Width
+from eniac.bonus.rnd import RND
 from eniac.checks import require
 from eniac.envs.base import Environment
 from eniac.loop import DeepLearner
 from eniac.policies import DEPTHS
 from eniac.updates.ppo import PPO
+
+
+@dataclass(frozen=True)
+class RollInRule:
+    """How trajectories start in the states that the cover reaches. The defaults are those of the
+    paper's program."""
+
+    share: float = 0.8
+    """share of trajectories that begin with a policy of the cover"""
+    length: Literal["uniform", "geometric"] = "uniform"
+    """how long it acts: uniform over the trajectory (the paper's program), or geometric with
+    1 - gamma (the paper's theory, Algorithm 4), given that the current policy has a turn"""
+    epsilon: float = 0.05
+    """probability that the first action after it is uniform ("epsilon-greedy sampling")"""
+    group: int = 10
+    """environments that share one policy of the cover, one length and one toss"""
+
+    def __post_init__(self):
+        require(0 <= self.share <= 1, "roll_in.share", self.share, "in [0, 1]")
+        require(0 <= self.epsilon < 1, "roll_in.epsilon", self.epsilon, "in [0, 1)")
+        require(self.group >= 1, "roll_in.group", self.group, "1 or more")
 
 
 @dataclass(frozen=True)
@@ -25,8 +51,32 @@ class Deep:
     trajectory: int = 100
     """steps that each of them takes before an update"""
     loops: int = 10
-    """updates in an epoch"""
+    """updates of each policy in an epoch"""
+    episodes: Literal["continuing", "episodic"] = "continuing"
+    """continuing: an environment goes on where the last trajectory left it, until its episode ends
+    (the paper's program); episodic: every trajectory starts from a reset (the paper's text)"""
     ppo: PPO = field(default_factory=PPO)
+    cover: Literal["none", "uniform", "log-det"] = "none"
+    """the policy cover: none, equal weights (the paper), or weights of largest log-determinant
+    (PC-PG; needs the kernel bonus)"""
+    bonus: Width | Kernel | RND | None = None
+    combine: Literal["max", "add"] = "max"
+    """how the exploring policy's reward comes of reward r and bonus b: max(r, b) or r + b"""
+    roll_in: RollInRule = field(default_factory=RollInRule)
+    interval: int = 3
+    """epochs between two policies of the cover, each with a new bonus"""
+    fit_at: int = 0
+    """loop of such an epoch at which the bonus is fitted, on query pairs gathered in that loop"""
+    visits: int = 10_000
+    """steps that a policy of the cover adds to the buffer"""
+    visit_envs: int = 10
+    """environments that they are made in, each from a reset"""
+    capacity: int = 17
+    """policies that the cover has room for"""
+    exploit_from: int = 3
+    """epoch at which the exploiting policy starts to learn"""
+    restart: bool = False
+    """whether the exploiting policy starts afresh whenever the cover grows"""
 
     def __post_init__(self):
         require(
@@ -35,12 +85,47 @@ class Deep:
             self.hidden,
             "one size of 1 or more for each hidden layer, for example (64, 64)",
         )
-        require(self.num_envs >= 1, "num_envs", self.num_envs, "1 or more")
-        require(self.trajectory >= 1, "trajectory", self.trajectory, "1 or more")
-        require(self.loops >= 1, "loops", self.loops, "1 or more")
+        for name in ("num_envs", "trajectory", "loops", "interval", "visit_envs", "capacity"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+        require(self.exploit_from >= 0, "exploit_from", self.exploit_from, "0 or more")
+        require(
+            0 <= self.fit_at < self.loops, "fit_at", self.fit_at, f"in 0..{self.loops - 1} (loops)"
+        )
+        require(
+            self.visits >= 1 and self.visits % self.visit_envs == 0,
+            "visits",
+            self.visits,
+            f"a multiple of visit_envs ({self.visit_envs})",
+        )
+        if self.cover == "none":
+            return
+        require(
+            self.num_envs % self.roll_in.group == 0,
+            "num_envs",
+            self.num_envs,
+            f"a multiple of roll_in.group ({self.roll_in.group})",
+        )
+        require(self.trajectory >= 2, "trajectory", self.trajectory, "2 or more with a cover")
+        require(
+            self.bonus is not None,
+            "bonus",
+            self.bonus,
+            "a bonus when there is a cover; ZERO is Kernel(coefficient=0)",
+        )
+        require(
+            self.cover != "log-det" or isinstance(self.bonus, Kernel),
+            "cover",
+            self.cover,
+            "uniform unless the bonus is a Kernel, whose covariances the weights are made of",
+        )
+
+    @property
+    def max_epochs(self) -> int | None:
+        """Epochs until the cover is full."""
+        return None if self.cover == "none" else self.capacity * self.interval
 
     def build(self, env: Environment) -> DeepLearner:
-        return DeepLearner(env, self.hidden, self.num_envs, self.trajectory, self.loops, self.ppo)
+        return DeepLearner(env, self)
 
 
 @dataclass(frozen=True)
@@ -53,12 +138,77 @@ class Row:
     bonus: str
     update: str
     source: str
-    default: Deep
+    default: Callable[[int], Deep]
+    """our settings at a depth"""
+    paper: Callable[[int], Deep]
+    """the paper's settings at a depth"""
+
+    def settings(self, depth: int = 2, preset: str | None = None) -> Deep:
+        """The settings at `depth`, or those of `preset`, one of `PRESETS`."""
+        if preset is not None:
+            require(preset in PRESETS, "preset", preset, f"one of {', '.join(PRESETS)}")
+            return self.paper(PRESETS[preset])
+        require(depth in DEPTHS, "depth", depth, f"one of {', '.join(map(str, DEPTHS))}")
+        return self.default(depth)
+
+
+PRESETS: dict[str, int] = {f"paper-depth{depth}": depth for depth in DEPTHS}
+
+
+def paper_eniac(depth: int) -> Deep:
+    """Tables 1 and 2 of the paper's appendix, and its program where they are silent."""
+    width = Width(
+        training="lagrangian",
+        of="state",
+        reinitialise=False,
+        wide=0.0,
+        normaliser="max",
+        learning_rate=1.5e-3 if depth == 6 else 1e-3,
+        query_batch=10 if depth == 6 else 20,
+    )
+    # The program fits the width when the exploring policy has gathered its query pool, about two
+    # thirds into the epoch.
+    return Deep("eniac", DEPTHS[depth], cover="uniform", bonus=width, fit_at=6)
+
+
+def our_eniac(depth: int) -> Deep:
+    return Deep("eniac", DEPTHS[depth], cover="uniform", bonus=Width(), restart=True)
+
+
+def paper_pc_pg(depth: int, coefficient: float = 1.0, name: str = "pc-pg") -> Deep:
+    kernel = Kernel(coefficient=coefficient, bandwidth="paper")
+    return Deep(name, DEPTHS[depth], cover="log-det", bonus=kernel)
+
+
+def our_pc_pg(depth: int, coefficient: float = 1.0, name: str = "pc-pg") -> Deep:
+    return replace(
+        paper_pc_pg(depth, coefficient, name), bonus=Kernel(coefficient=coefficient), restart=True
+    )
+
+
+def paper_ppo(depth: int, name: str = "ppo", bonus: RND | None = None) -> Deep:
+    """10 workers and 100 steps an update, as in the paper's program; 500,000 steps an epoch."""
+    ppo = PPO(learning_rate=1e-4) if bonus else PPO()
+    return Deep(name, DEPTHS[depth], num_envs=10, loops=500, ppo=ppo, bonus=bonus, combine="add")
+
+
+def paper_rnd(depth: int) -> Deep:
+    return paper_ppo(depth, "ppo-rnd", RND(coefficient=5e3 if depth == 2 else 1e3))
 
 
 ALGORITHMS: dict[str, Row] = {
     row.name: row
     for row in (
+        Row(
+            name="eniac",
+            description="policy cover and width bonus: the paper's deep algorithm",
+            cover="uniform",
+            bonus="trained width, 0.5 w / max w, max(r, b)",
+            update="PPO",
+            source="Feng et al. 2021, Section 5, Algorithm 5, Tables 1-2",
+            default=our_eniac,
+            paper=paper_eniac,
+        ),
         Row(
             name="ppo",
             description="proximal policy optimisation: no cover, no bonus",
@@ -66,7 +216,38 @@ ALGORITHMS: dict[str, Row] = {
             bonus="none",
             update="PPO",
             source="Schulman et al. 2017; the paper's baseline",
-            default=Deep(name="ppo"),
+            default=lambda depth: Deep("ppo", DEPTHS[depth]),
+            paper=paper_ppo,
+        ),
+        Row(
+            name="ppo-rnd",
+            description="PPO with the prediction error of a random network added to the reward",
+            cover="none",
+            bonus="random network distillation, r + b",
+            update="PPO",
+            source="Burda et al. 2019; the paper's Table 3",
+            default=lambda depth: replace(paper_rnd(depth), num_envs=500, loops=10),
+            paper=paper_rnd,
+        ),
+        Row(
+            name="pc-pg",
+            description="policy cover with log-det weights and a kernel bonus",
+            cover="log-det",
+            bonus="sqrt(phi' Sigma^-1 phi) of random Fourier features, max(r, b)",
+            update="PPO",
+            source="Agarwal et al. 2020; the paper's Table 2",
+            default=our_pc_pg,
+            paper=paper_pc_pg,
+        ),
+        Row(
+            name="zero",
+            description="the cover of PC-PG and a bonus of zero",
+            cover="log-det",
+            bonus="0, max(r, b)",
+            update="PPO",
+            source="the paper's baseline ZERO",
+            default=lambda depth: our_pc_pg(depth, 0.0, "zero"),
+            paper=lambda depth: paper_pc_pg(depth, 0.0, "zero"),
         ),
     )
 }

@@ -28,7 +28,8 @@ class Trajectory(NamedTuple):
     """What a rollout saw, time first, then environments.
 
     `next_value` is V of the state that the step led to, before any reset: what a truncated or
-    unfinished episode is bootstrapped with. It is not to be used where `terminated`.
+    unfinished episode is bootstrapped with. It is not to be used where `terminated`. `own` is False
+    for the steps of a roll-in, which another policy chose and which nothing is learned from.
     """
 
     observation: Array
@@ -39,6 +40,7 @@ class Trajectory(NamedTuple):
     reward: Float[Array, "time envs"]
     terminated: Bool[Array, "time envs"]
     truncated: Bool[Array, "time envs"]
+    own: Bool[Array, "time envs"]
 
 
 def embark(env: Environment, key: PRNGKeyArray, num_envs: int) -> Vessel:
@@ -55,23 +57,72 @@ def select(condition: Bool[Array, " envs"], yes: Any, no: Any) -> Any:
     return jax.tree.map(choose, yes, no)
 
 
+class RollIn(NamedTuple):
+    """How the trajectories of a rollout begin: groups of environments each follow a policy of the
+    cover for `length` steps, and then the current policy.
+
+    A group shares its policy, its length and its coin: one set of weights serves all its
+    environments, which is what keeps the cost of many policies small. The first action of the
+    current policy after a roll-in is uniform if `coin`, a toss with probability `epsilon`.
+    """
+
+    policies: Any
+    length: Int[Array, " groups"]
+    happens: Bool[Array, " groups"]
+    coin: Bool[Array, " groups"]
+    epsilon: Float[Array, ""]
+
+
 def rollout(
     env: Environment,
     policy: ActorCritic,
     vessel: Vessel,
     key: PRNGKeyArray,
     num_steps: int,
+    roll_in: RollIn | None = None,
 ) -> tuple[Vessel, Trajectory]:
-    """`num_steps` steps of `policy` in every environment; one whose episode ends is reset."""
+    """`num_steps` steps of `policy` in every environment; one whose episode ends is reset.
+
+    With a `roll_in` the first steps of a group are those of a policy of the cover. They stand in
+    the trajectory too, and `own` is False there. The log-probability of the first own action is
+    that of the mixture, log((1 - epsilon) pi + epsilon uniform).
+    """
     num_envs = vessel.observation.shape[0]
-    noise_key, step_key, reset_key = jax.random.split(key, 3)
+    noise_key, step_key, reset_key, uniform_key = jax.random.split(key, 4)
     noise = policy.noise(noise_key, (num_steps, num_envs))
     step_keys = jax.random.split(step_key, (num_steps, num_envs))
     reset_keys = jax.random.split(reset_key, (num_steps, num_envs))
+    uniform_action = policy.uniform(uniform_key, (num_envs,)) if roll_in else None
 
-    def advance(vessel: Vessel, draw: tuple[Array, Array, Array]):
-        noise, step_keys, reset_keys = draw
-        action, log_prob, value = jax.vmap(policy.act)(noise, vessel.observation)
+    def decide(time: Array, noise: Array, observation: Array):
+        if roll_in is None:
+            return (*jax.vmap(policy.act)(noise, observation), jnp.ones(num_envs, bool))
+        groups = roll_in.length.shape[0]
+
+        def spread(x: Array) -> Array:
+            return jnp.repeat(x, num_envs // groups)
+
+        def grouped(x: Array) -> Array:
+            return x.reshape((groups, num_envs // groups, *x.shape[1:]))
+
+        theirs = jax.vmap(lambda other, n, o: jax.vmap(lambda n, o: other.act(n, o)[0])(n, o))(
+            roll_in.policies, grouped(noise), grouped(observation)
+        )
+        theirs = theirs.reshape((num_envs, *theirs.shape[2:]))
+        own = time >= spread(roll_in.length)
+        first = spread(roll_in.happens) & (time == spread(roll_in.length))
+        distribution, value = jax.vmap(policy)(observation)
+        ours = jax.vmap(lambda d, n: d.transform(n))(distribution, noise)
+        ours = select(first & spread(roll_in.coin), uniform_action, ours)
+        log_prob = jax.vmap(lambda d, a: d.log_prob(a))(distribution, ours)
+        mixed = jnp.logaddexp(
+            jnp.log1p(-roll_in.epsilon) + log_prob, jnp.log(roll_in.epsilon) + policy.log_uniform
+        )
+        return select(own, ours, theirs), jnp.where(first, mixed, log_prob), value, own
+
+    def advance(vessel: Vessel, draw: tuple[Array, Array, Array, Array]):
+        time, noise, step_keys, reset_keys = draw
+        action, log_prob, value, own = decide(time, noise, vessel.observation)
         step = jax.vmap(env.step)(step_keys, vessel.state, action)
         # Few steps truncate, so that the second pass through the network is rarely made.
         final_value = jax.lax.cond(
@@ -94,10 +145,12 @@ def rollout(
             reward=step.reward,
             terminated=step.terminated,
             truncated=step.truncated,
+            own=own,
         )
         return following, seen
 
-    vessel, seen = jax.lax.scan(advance, vessel, (noise, step_keys, reset_keys))
+    draws = (jnp.arange(num_steps), noise, step_keys, reset_keys)
+    vessel, seen = jax.lax.scan(advance, vessel, draws)
     last_value = jax.vmap(policy.value)(vessel.observation)
     next_value = jnp.concatenate([seen.value[1:], last_value[None]])
     return vessel, seen._replace(next_value=jnp.where(seen.truncated, seen.next_value, next_value))

@@ -12,7 +12,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.checks import require
-from eniac.permutation import permutation
+from eniac.minibatches import rmsprop, shuffled_passes
 from eniac.policies import ActorCritic
 
 
@@ -74,7 +74,7 @@ class PPO:
     @property
     def optimiser(self) -> optax.GradientTransformation:
         step = (
-            optax.rmsprop(self.learning_rate, decay=0.99, eps=1e-8, eps_in_sqrt=False)
+            rmsprop(self.learning_rate)
             if self.optimizer == "rmsprop"
             else optax.adam(self.learning_rate, eps=1e-5)
         )
@@ -124,35 +124,28 @@ class PPO:
 
         Advantages are normalised over the rows used. No row is dropped: when `minibatch` does not
         divide `count`, the last minibatch of a pass is the mean over the rows that are left.
-        Metrics are those of the last minibatch of each pass, averaged.
+        Metrics are those of the last minibatch.
         """
         capacity = rows.log_prob.shape[0]
         count = jnp.asarray(capacity if count is None else count, jnp.int32)
         rows = rows._replace(advantage=standardise(rows.advantage, jnp.arange(capacity) < count))
-        num_batches = -(-count // self.minibatch)
-        padding = -capacity % self.minibatch
-        places = jnp.arange(self.minibatch)
 
-        def one_pass(carry: tuple[ActorCritic, Any], key: PRNGKeyArray):
-            order = jnp.pad(permutation(key, capacity, count), (0, padding))
+        def step(carry: tuple[Any, ...], index: Array, weight: Array) -> tuple[Any, ...]:
+            policy, optimiser_state, _ = carry
+            chosen = Rows(*(x[index] for x in rows))
+            gradient, parts = eqx.filter_grad(self.loss, has_aux=True)(policy, chosen, weight)
+            change, optimiser_state = self.optimiser.update(gradient, optimiser_state)
+            return eqx.apply_updates(policy, change), optimiser_state, parts
 
-            def one_step(i: Array, carry: tuple[Any, ...]):
-                policy, optimiser_state, _ = carry
-                index = jax.lax.dynamic_slice(order, (i * self.minibatch,), (self.minibatch,))
-                chosen = Rows(*(x[index] for x in rows))
-                weight = (i * self.minibatch + places < count).astype(jnp.float32)
-                gradient, parts = eqx.filter_grad(self.loss, has_aux=True)(policy, chosen, weight)
-                step, optimiser_state = self.optimiser.update(gradient, optimiser_state)
-                return eqx.apply_updates(policy, step), optimiser_state, parts
-
-            start = (*carry, dict.fromkeys(METRICS, jnp.zeros(())))
-            policy, optimiser_state, parts = jax.lax.fori_loop(0, num_batches, one_step, start)
-            return (policy, optimiser_state), parts
-
-        (policy, optimiser_state), parts = jax.lax.scan(
-            one_pass, (policy, optimiser_state), jax.random.split(key, self.passes)
+        return shuffled_passes(
+            key,
+            step,
+            (policy, optimiser_state, dict.fromkeys(METRICS, jnp.zeros(()))),
+            capacity,
+            count,
+            self.minibatch,
+            self.passes,
         )
-        return policy, optimiser_state, {name: jnp.mean(x) for name, x in parts.items()}
 
 
 def standardise(x: Float[Array, " rows"], used: Bool[Array, " rows"]) -> Float[Array, " rows"]:
