@@ -124,6 +124,20 @@ class Deep:
         """Epochs until the cover is full."""
         return None if self.cover == "none" else self.capacity * self.interval
 
+    def summary(self) -> dict[str, object]:
+        """The settings that tell one algorithm from another, for tables."""
+        shown: dict[str, object] = {
+            "learning rate": self.ppo.learning_rate,
+            "minibatch": self.ppo.minibatch,
+            "envs x steps": f"{self.num_envs} x {self.trajectory}",
+            "updates an epoch": self.loops,
+        }
+        if self.bonus is not None:
+            shown["coefficient"] = self.bonus.coefficient
+        if self.cover != "none":
+            shown["new bonus every"] = f"{self.interval} epochs"
+        return shown
+
     def build(self, env: Environment) -> DeepLearner:
         return DeepLearner(env, self)
 
@@ -138,7 +152,7 @@ class Row:
     bonus: str
     update: str
     source: str
-    default: Callable[[int], Deep]
+    ours: Callable[[int], Deep]
     """our settings at a depth"""
     paper: Callable[[int], Deep]
     """the paper's settings at a depth"""
@@ -149,7 +163,11 @@ class Row:
             require(preset in PRESETS, "preset", preset, f"one of {', '.join(PRESETS)}")
             return self.paper(PRESETS[preset])
         require(depth in DEPTHS, "depth", depth, f"one of {', '.join(map(str, DEPTHS))}")
-        return self.default(depth)
+        return self.ours(depth)
+
+    @property
+    def default(self) -> Deep:
+        return self.settings()
 
 
 PRESETS: dict[str, int] = {f"paper-depth{depth}": depth for depth in DEPTHS}
@@ -206,7 +224,7 @@ ALGORITHMS: dict[str, Row] = {
             bonus="trained width, 0.5 w / max w, max(r, b)",
             update="PPO",
             source="Feng et al. 2021, Section 5, Algorithm 5, Tables 1-2",
-            default=our_eniac,
+            ours=our_eniac,
             paper=paper_eniac,
         ),
         Row(
@@ -216,7 +234,7 @@ ALGORITHMS: dict[str, Row] = {
             bonus="none",
             update="PPO",
             source="Schulman et al. 2017; the paper's baseline",
-            default=lambda depth: Deep("ppo", DEPTHS[depth]),
+            ours=lambda depth: Deep("ppo", DEPTHS[depth]),
             paper=paper_ppo,
         ),
         Row(
@@ -226,7 +244,7 @@ ALGORITHMS: dict[str, Row] = {
             bonus="random network distillation, r + b",
             update="PPO",
             source="Burda et al. 2019; the paper's Table 3",
-            default=lambda depth: replace(paper_rnd(depth), num_envs=500, loops=10),
+            ours=lambda depth: replace(paper_rnd(depth), num_envs=500, loops=10),
             paper=paper_rnd,
         ),
         Row(
@@ -236,7 +254,7 @@ ALGORITHMS: dict[str, Row] = {
             bonus="sqrt(phi' Sigma^-1 phi) of random Fourier features, max(r, b)",
             update="PPO",
             source="Agarwal et al. 2020; the paper's Table 2",
-            default=our_pc_pg,
+            ours=our_pc_pg,
             paper=paper_pc_pg,
         ),
         Row(
@@ -246,7 +264,7 @@ ALGORITHMS: dict[str, Row] = {
             bonus="0, max(r, b)",
             update="PPO",
             source="the paper's baseline ZERO",
-            default=lambda depth: our_pc_pg(depth, 0.0, "zero"),
+            ours=lambda depth: our_pc_pg(depth, 0.0, "zero"),
             paper=lambda depth: paper_pc_pg(depth, 0.0, "zero"),
         ),
     )

@@ -5,6 +5,7 @@ Heavy modules are imported by the commands that need them, so that help comes at
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -36,10 +37,14 @@ Everything goes to one folder: metrics, checkpoints, figure, policy.
 
 Ctrl-C finishes the epoch and saves; `eniac resume` goes on from there.
 
+--depth 2, 4 or 6 chooses one of the paper's three networks (default 2).
+
+--preset paper-depth2, paper-depth4 or paper-depth6 takes the paper's settings for all of it.
+
 In the place of ALGORITHM, the config.json of a run runs it again.
 
 Examples:
-  eniac train ppo
+  eniac train eniac --depth 6 --return-above 93
   eniac train ppo --env DeepSea-10 --seeds 4 --epochs 20 --out runs/sea
   eniac train ppo --env MountainCarContinuous-v0 --horizon 200 --steps 5000000 --ppo.clip 0.1
 """
@@ -157,12 +162,30 @@ def _train(rest: list[str]) -> int:
     if name.endswith("config.json"):
         default = replace(load_config(Path(name).parent), out=None)
     else:
-        default = Config(algorithm=find_algorithm(name).default)
+        settings, rest = _settings(find_algorithm(name), rest)
+        default = Config(algorithm=settings)
     config = parse_config(default, f"eniac {prog}", TRAIN, rest)
     from eniac.experiments.run import train
 
     console = Console()
     return report(console, train(config, console=console))
+
+
+def _settings(row: Any, rest: list[str]) -> tuple[Any, list[str]]:
+    """The settings that --depth or --preset ask for, and the arguments without these two."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--depth", type=int)
+    parser.add_argument("--preset")
+    try:
+        chosen, rest = parser.parse_known_args(rest)
+        if chosen.depth is not None and chosen.preset is not None:
+            raise ConfigError(
+                f"--depth {chosen.depth} and --preset {chosen.preset} are both given; a preset has "
+                "its own depth, so give one of the two."
+            )
+        return row.settings(chosen.depth or 2, chosen.preset), rest
+    except (argparse.ArgumentError, ValueError) as error:
+        raise ConfigError(str(error)) from error
 
 
 def _resume(rest: list[str]) -> int:

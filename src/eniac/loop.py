@@ -156,7 +156,7 @@ class DeepLearner(eqx.Module):
         return state, {
             "steps": jnp.sum(metrics["steps"]) + jnp.where(due, parts.visits, 0),
             "nonfinite_rewards": jnp.sum(metrics["nonfinite_rewards"]),
-            "cover/count": cover.count,
+            "cover/count": state.cover.count if state.cover else jnp.zeros((), jnp.int32),
             **shown,
             **parts.bonus.metrics(bonus),
         }

@@ -83,8 +83,7 @@ class WidthBonus(Bonus):
     def __call__(self, observation: Array, action: Array) -> Float[Array, ""]:
         width = self.width(observation, action)
         if self.threshold is not None:
-            fitted = jnp.isfinite(self.normaliser)
-            return self.coefficient * ((width >= self.threshold) & fitted)
+            return self.coefficient * (width >= self.threshold)
         share = width / self.normaliser
         return self.coefficient * (jnp.minimum(share, 1.0) if self.clip else share)
 
@@ -153,6 +152,12 @@ class Width:
             require(getattr(self, name) >= 0, f"width.{name}", getattr(self, name), "0 or more")
         require(0 <= self.wide <= 1, "width.wide", self.wide, "in [0, 1]")
         require(self.reach > 0, "width.reach", self.reach, "above 0")
+        require(
+            self.threshold is None or self.threshold > 0,
+            "width.threshold",
+            self.threshold,
+            "above 0, or left out",
+        )
         require(0 < self.quantile <= 1, "width.quantile", self.quantile, "in (0, 1]")
 
     def network(self, key: PRNGKeyArray, size: int, hidden: tuple[int, ...]) -> WidthNetwork:
@@ -175,7 +180,7 @@ class Width:
             spread=jnp.ones(encoder.size),
             f=network,
             twin=network,
-            normaliser=jnp.asarray(jnp.inf),
+            normaliser=jnp.ones(()),
             quality=WidthQuality(zero, zero, zero, zero, zero, zero, zero, zero, no, no),
             coefficient=self.coefficient,
             clip=self.normaliser == "quantile",
@@ -220,7 +225,7 @@ class Width:
         fitted = eqx.tree_at(
             lambda b: (b.f, b.twin, b.normaliser),
             bonus,
-            (f, twin, jnp.where(normaliser > 0, normaliser, jnp.inf)),
+            (f, twin, jnp.where(normaliser > 0, normaliser, 1.0)),
         )
         kept = jax.tree.map(lambda new, old: jnp.where(quality.diverged, old, new), fitted, bonus)
         return eqx.tree_at(lambda b: b.quality, kept, quality)

@@ -208,6 +208,13 @@ def _check_ranges(config: Config) -> None:
             value = getattr(value, part)
         if value is not None and value < bound:
             raise ConfigError(f"{name} is {value}; it must be {bound} or more.")
+    longest = getattr(config.algorithm, "max_epochs", None)
+    if longest is not None and (config.epochs or 0) > longest:
+        raise ConfigError(
+            f"epochs is {config.epochs}, but after {longest} the cover is full: it has room for "
+            f"capacity = {config.algorithm.capacity} policies, one every interval = "
+            f"{config.algorithm.interval} epochs. Give it a larger capacity."
+        )
     if config.seconds is not None and config.seconds <= 0:
         raise ConfigError(f"seconds is {config.seconds}; it must be more than 0.")
     if config.seed + config.seeds > 2**31:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -86,11 +86,25 @@ def algorithm_table() -> Table:
     """All algorithms there are."""
     from eniac.algorithms import ALGORITHMS
 
-    table = Table()
-    for name in ("algorithm", "what it is"):
-        table.add_column(name)
+    table = Table(
+        caption="`eniac train ALGORITHM --help` lists all settings. --preset paper-depth2, -depth4 "
+        "or -depth6 takes the paper's.",
+        show_lines=True,
+    )
+    table.add_column("algorithm", style="bold")
+    table.add_column("what it is made of")
     for row in ALGORITHMS.values():
-        table.add_row(row.name, row.description)
+        made_of = Table.grid(padding=(0, 2))
+        settings = ", ".join(f"{key} {value}" for key, value in row.default.summary().items())
+        for part, text in (
+            ("cover", row.cover),
+            ("bonus", row.bonus),
+            ("update", row.update),
+            ("settings", settings),
+            ("source", row.source),
+        ):
+            made_of.add_row(Text(part, style="cyan"), text)
+        table.add_row(row.name, Group(row.description, made_of))
     return table
 
 
