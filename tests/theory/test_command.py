@@ -32,9 +32,9 @@ def test_the_number_of_states_describes_the_tabular_class(algorithm, capsys):
     found = guarantee_command(algorithm, accuracy=0.5, gamma=0.9, num_actions=4, num_states=5)
     assert found.holds
     assert found.eluder_dimension == 20
-    # 20 pairs, values within the bound, intervals of length epsilon_1 (twice the radius over two).
-    bound = 100 if algorithm.startswith("spi") else 2 * math.sqrt(20) * 100
-    assert found.log_cover_1 == pytest.approx(20 * math.log(2 * bound / found.epsilon_1), rel=1e-6)
+    # 20 pairs of values within 100 (tangent: 2BG), at radius epsilon_1 (tangent: half of it).
+    bound = 100 if algorithm.startswith("spi") else 4 * math.sqrt(20) * 100
+    assert found.log_cover_1 == pytest.approx(20 * math.log(bound / found.epsilon_1), rel=1e-6)
     assert ("our adaptation" in capsys.readouterr().out) == (algorithm == "npg-compute")
 
 

@@ -67,9 +67,15 @@ def guarantee_command(
         eluder = pairs if eluder is None else eluder
         # One unit of gradient per pair; u holds a bonus-free advantage of at most horizon^2 each.
         B = math.sqrt(pairs) * horizon**2 if B is None else B
-        G, Lambda, d = G or 1.0, Lambda or 0.0, d or pairs
-        bound = (W or horizon**2) if spi else 2 * B * G
-        cover = _tabular_cover(pairs, bound) if log_cover is None else log_cover
+        G = 1.0 if G is None else G
+        Lambda = 0.0 if Lambda is None else Lambda
+        d = pairs if d is None else d
+        cover = log_cover
+        if cover is None:
+            # A cover lies inside the class (Assumptions 4.3, 4.6). The tangent class is only a
+            # subset of a tabular one, so moving the centres into it costs half the radius.
+            bound = horizon**2 if W is None else W
+            cover = _tabular_cover(pairs, bound if spi else 4 * B * G)
     elif eluder is None or log_cover is None:
         raise ValueError(
             "the class is not described: give num_states for the tabular class, or both eluder and "
@@ -103,12 +109,8 @@ def guarantee_command(
 
 
 def _tabular_cover(pairs: int, bound: float):
-    """log N(r) of all functions with |f| <= bound: intervals of radius r, one choice a pair.
-
-    The cover of Assumption 4.3 lies inside the class; for a tangent class, which is a subset of the
-    tabular one, that costs at most a factor two of the radius.
-    """
-    return lambda radius: pairs * math.log(max(1, math.ceil(2 * bound / radius)))
+    """log N(r) of all functions with |f| <= bound: intervals of radius r, one choice a pair."""
+    return lambda radius: pairs * math.log(max(1, math.ceil(bound / radius)))
 
 
 def _refuse_foreign(algorithm: Algorithm, *, spi: bool, given: dict[str, float | None]) -> None:

@@ -17,7 +17,7 @@ means
   which drops the 1 of 1 + sqrt(T) and is too small for |A| = 2.
 
 **Accuracy.** Nine terms, each within varepsilon: the detailed theorems end in 9 varepsilon, the
-main ones in varepsilon. `rescale=True` (default) divides by nine: the whole gap is the accuracy asked.
+main ones in varepsilon. `rescale=True` (default) divides by nine: the gap is the accuracy asked.
 
 **Left open or said twice in the paper.** N is a lower bound (`>=`), taken with equality. Lemma D.4
 holds with probability 1 - (n+1) delta, but its proof, and the theorem, use 1 - delta. T, N, K and M
