@@ -96,6 +96,19 @@ Examples:
   eniac export runs/sea --out sea-policy
 """
 
+GUARANTEE = """Print the hyper-parameters of a theorem, and what each term of its bound is worth.
+
+Describe the class by --num-states, if it is tabular, or by --eluder and --log-cover.
+
+NPG on another class also needs --B, --G, --Lambda and --d.
+
+--constants printed takes the paper's constants as they stand; some terms are then too large.
+
+Examples:
+  eniac guarantee spi-sample --accuracy 0.1 --gamma 0.9 --num-actions 2 --num-states 10
+  eniac guarantee spi-compute --accuracy 0.1 --gamma 0.9 --num-actions 10 --eluder 40 --log-cover 90
+"""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `argv`, by default that of the process; returns the exit code."""
@@ -360,6 +373,16 @@ def _export(rest: list[str]) -> int:
     return _parse(export, "export", EXPORT, rest)
 
 
+def _guarantee(rest: list[str]) -> int:
+    from eniac.theory.command import guarantee_command
+
+    try:
+        _parse(guarantee_command, "guarantee", GUARANTEE, rest)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return 0
+
+
 COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "train": (_train, "Train an algorithm in an environment"),
     "resume": (_resume, "Continue a run that was interrupted, or make it longer"),
@@ -368,6 +391,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "plot": (_plot, "Draw learning curves of runs"),
     "list": (_list, "Show the environments or the algorithms"),
     "export": (_export, "Write a run's policies as safetensors"),
+    "guarantee": (_guarantee, "Print what a theorem of the paper asks for and promises"),
 }
 
 

@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from eniac.cli import main
 from eniac.theory import guarantees
 from eniac.theory.command import guarantee_command
 
@@ -54,3 +55,17 @@ def test_the_number_of_states_describes_the_tabular_class(algorithm, capsys):
 def test_bad_input_is_refused_with_the_reason(algorithm, change, message):
     with pytest.raises(ValueError, match=message):
         guarantee_command(algorithm, **({"accuracy": 0.5} | CLASS | change))
+
+
+def test_the_command_line_prints_the_table(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    words = "guarantee spi-sample --accuracy 0.1 --gamma 0.9 --num-actions 2 --num-states 10"
+    assert main(words.split()) == 0
+    assert "expected_steps" in capsys.readouterr().out
+
+
+def test_the_command_line_refuses_with_the_reason_and_no_traceback(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    words = "guarantee spi-sample --accuracy 0.1 --gamma 0.9 --num-actions 1 --num-states 10"
+    assert main(words.split()) == 2
+    assert "num_actions is 1" in capsys.readouterr().err
