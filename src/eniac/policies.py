@@ -250,7 +250,7 @@ class CategoricalActorCritic(ActorCritic):
     ):
         body_key, logits_key, value_key = jax.random.split(key, 3)
         self.encoder = Encoder(observation_space)
-        self.num_actions = int(action_space.n)
+        self.num_actions = Encoder(action_space).size
         self.body = Body(body_key, self.encoder.size, hidden)
         self.logits_head = Linear(logits_key, hidden[-1], self.num_actions, scale=1e-3)
         self.value_head = Linear(value_key, hidden[-1], 1, scale=1e-3)

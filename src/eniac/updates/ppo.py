@@ -59,6 +59,18 @@ class PPO:
     plus value"""
 
     def __post_init__(self):
+        require(
+            self.optimizer in ("rmsprop", "adam"),
+            "ppo.optimizer",
+            self.optimizer,
+            "'rmsprop' or 'adam'",
+        )
+        require(
+            self.value_target in ("return", "gae"),
+            "ppo.value_target",
+            self.value_target,
+            "'return' or 'gae'",
+        )
         require(self.learning_rate > 0, "ppo.learning_rate", self.learning_rate, "above 0")
         require(self.clip > 0, "ppo.clip", self.clip, "above 0")
         require(self.entropy >= 0, "ppo.entropy", self.entropy, "0 or more")
@@ -150,7 +162,8 @@ class PPO:
 
 def standardise(x: Float[Array, " rows"], used: Bool[Array, " rows"]) -> Float[Array, " rows"]:
     """`x` shifted and scaled to mean 0 and variance 1 over the rows that are used."""
-    weight = used / jnp.maximum(jnp.sum(used), 1)
-    mean = jnp.sum(weight * x)
-    variance = jnp.sum(weight * (x - mean) ** 2)
+    count = jnp.maximum(jnp.sum(used), 1)
+    # Chosen, not weighted by zero: zero times infinity is not zero.
+    mean = jnp.sum(jnp.where(used, x, 0.0)) / count
+    variance = jnp.sum(jnp.where(used, x - mean, 0.0) ** 2) / count
     return (x - mean) / (jnp.sqrt(variance) + 1e-8)
