@@ -54,6 +54,7 @@ def trajectory(reward, value, next_value, terminated, truncated):
         reward=jnp.asarray(reward, jnp.float32),
         terminated=jnp.asarray(terminated, bool),
         truncated=jnp.asarray(truncated, bool),
+        own=jnp.ones(time, bool),
     )
 
 
