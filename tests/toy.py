@@ -1,11 +1,10 @@
 """A learner that compiles in no time: a random walk of a few weights, with all a learner has.
 
-Run as a program, it trains or resumes in the folder given, and dies as it is told to:
-
-    python toy.py FOLDER [--die CALL:COUNT]
-
-kills itself with SIGKILL just before the COUNT-th call of `os.fsync`, `os.replace` or
-`Path.unlink`, or in the middle of the COUNT-th `write` of a whole file.
+Run as a program, it is given lines of `FOLDER OUTPUT DEATH`. For each it starts a process that
+trains or resumes in FOLDER and prints to OUTPUT; it writes the process's number and, when that has
+ended, its exit code. DEATH is `-`, or `CALL:COUNT`: then the process kills itself with SIGKILL just
+before the COUNT-th call of `os.fsync`, `os.replace` or `Path.unlink`, or in the middle of the
+COUNT-th `write` of a whole file.
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from eniac.algorithms import ALGORITHMS
+
+EPOCHS = 120
 
 
 class Policy(eqx.Module):
@@ -150,14 +151,9 @@ def _die_at(call: str, count: int) -> None:
         setattr(os, call, dying(getattr(os, call)))
 
 
-def main() -> None:
-    from eniac.experiments import Config, resume, train
-    from eniac.experiments.config import Evaluation
-
-    register()
-    folder = Path(sys.argv[1])
-    if "--die" in sys.argv:
-        call, count = sys.argv[sys.argv.index("--die") + 1].split(":")
+def _run(folder: Path, death: str) -> None:
+    if death != "-":
+        call, count = death.split(":")
         _die_at(call, int(count))
     if (folder / "config.json").exists():
         resume(folder)
@@ -168,7 +164,7 @@ def main() -> None:
                 env="Chain-4",
                 horizon=5,
                 seeds=2,
-                epochs=int(os.environ["TOY_EPOCHS"]),
+                epochs=EPOCHS,
                 evaluation=Evaluation(episodes=3),
                 checkpoint_every=3,
                 keep=2,
@@ -177,5 +173,24 @@ def main() -> None:
         )
 
 
+def main() -> None:
+    # Everything is imported once, but JAX's backend, which does not survive a fork, is started by
+    # each process for itself.
+    register()
+    for line in sys.stdin:
+        folder, output, death = line.split()
+        process = os.fork()
+        if process == 0:
+            with open(output, "w", buffering=1) as file:
+                os.dup2(file.fileno(), 1)
+                os.dup2(file.fileno(), 2)
+                _run(Path(folder), death)
+            os._exit(0)
+        print(process, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+
+
 if __name__ == "__main__":
+    from eniac.experiments import Config, Evaluation, resume, train
+
     main()

@@ -55,8 +55,11 @@ class Program:
         spec = PartitionSpec("seeds")
         self._sharding = NamedSharding(mesh, spec)
 
-        def one_epoch(
-            state: Any, seed: UInt[Array, ""], epoch: Int[Array, ""], active: Bool[Array, ""]
+        def start(seed: UInt[Array, ""]) -> Any:
+            return learner.init(jax.random.key(seed))
+
+        def epoch(
+            state: Any, seed: UInt[Array, ""], number: Int[Array, ""], active: Bool[Array, ""]
         ) -> tuple[Any, dict[str, Array], dict[str, Array]]:
             def go(state: Any):
                 state, metrics = learner.epoch(state)
@@ -64,7 +67,7 @@ class Program:
                 result = evaluate(
                     env,
                     learner.policy(state),
-                    jax.random.fold_in(key, epoch),
+                    jax.random.fold_in(key, number),
                     evaluation.episodes,
                     evaluation.deterministic,
                 )
@@ -87,21 +90,22 @@ class Program:
             def on_a_device(*arguments: Any) -> T:
                 return jax.lax.map(lambda row: function(*row), arguments)
 
+            on_a_device.__name__ = f"over_{function.__name__}"
             return jax.jit(
                 jax.shard_map(
                     on_a_device, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False
                 )
             )
 
-        self._init = over_seeds(lambda seed: learner.init(jax.random.key(seed)))
-        self._epoch = over_seeds(one_epoch)
-        self.shapes = jax.eval_shape(self._init, self.seeds)
+        self._start = over_seeds(start)
+        self._epoch = over_seeds(epoch)
+        self.shapes = jax.eval_shape(self._start, self.seeds)
         self._compiled: Any = None
 
     def init(self) -> Any:
         """The states of all seeds before the first epoch, stacked."""
         seeds = jax.device_put(self.seeds, self._sharding)
-        return interruptible(lambda: jax.block_until_ready(self._init(seeds)))
+        return interruptible(lambda: jax.block_until_ready(self._start(seeds)))
 
     def place(self, states: Any) -> Any:
         """`states` from a checkpoint, put on the devices where `epoch` expects them."""

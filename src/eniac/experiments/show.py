@@ -33,15 +33,20 @@ def report(console: Console, result: Any) -> int:
         ("ended by", result.ended),
         ("steps", f"{int(result.progress.steps.sum()):,}"),
         ("time", f"{duration(result.seconds)}, {speed:,.0f} steps/s"),
-        ("figure", str(path / "figures" / "learning_curve.png")),
-        ("policy", str(path / "policy")),
-        ("watch it", f"eniac play {path}"),
-        ("judge it", f"eniac evaluate {path}"),
-        ("go on", f"eniac resume {path} --epochs {2 * result.progress.epoch}"),
     ):
         rows.add_row(Text(name, style="dim"), Text(value, overflow="fold"))
     name = result.config.algorithm.name
     console.print(Panel(rows, title=f"{name} on {result.config.env}", expand=False))
+    # Outside the panel, which would break long paths: these are there to be copied.
+    for what, text in (
+        ("figure  ", path / "figures" / "learning_curve.png"),
+        ("policy  ", path / "policy"),
+        ("watch it", f"eniac play {path}"),
+        ("judge it", f"eniac evaluate {path}"),
+        ("go on   ", f"eniac resume {path} --epochs {2 * result.progress.epoch}"),
+    ):
+        line = Text.assemble("  ", (what, "dim"), f"  {text}")
+        console.print(line, soft_wrap=True, highlight=False)
     return 0
 
 

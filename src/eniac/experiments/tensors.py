@@ -23,26 +23,26 @@ from eniac.experiments.files import write_atomically
 
 def write_tensors(path: Path, arrays: dict[str, np.ndarray], note: dict[str, Any]) -> None:
     """Writes `arrays` and the JSON-able `note` to `path`, atomically."""
-    text = json.dumps(note, sort_keys=True, allow_nan=False)
-    header = {"eniac": text, "sha256": _digest(arrays, text)}
-    write_atomically(path, save(arrays, metadata=header))
+    header = {"note": note, "sha256": _digest(arrays, note)}
+    # One entry only: safetensors writes several in an order that changes from file to file.
+    write_atomically(path, save(arrays, metadata={"eniac": _text(header)}))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """What `write_tensors` wrote. Raises `CheckpointError` if a single bit of it has changed."""
     try:
         with safe_open(path, framework="np") as file:
-            header = file.metadata() or {}
+            header = json.loads((file.metadata() or {}).get("eniac", "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise CheckpointError(f"{path} does not exist.") from None
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error
-    if "eniac" not in header or "sha256" not in header:
+    if not isinstance(header, dict) or header.keys() != {"note", "sha256"}:
         raise CheckpointError(f"{path} was not written by eniac, or its header is damaged.")
-    if _digest(arrays, header["eniac"]) != header["sha256"]:
+    if _digest(arrays, header["note"]) != header["sha256"]:
         raise CheckpointError(f"{path} is damaged: its content does not match its checksum.")
-    return arrays, json.loads(header["eniac"])
+    return arrays, header["note"]
 
 
 def flatten(tree: Any) -> dict[str, np.ndarray]:
@@ -111,8 +111,12 @@ def _words(spec: tuple[tuple[int, ...], str] | None) -> str:
     return "nothing" if spec is None else f"{spec[1]} of shape {spec[0]}"
 
 
-def _digest(arrays: dict[str, np.ndarray], text: str) -> str:
-    digest = hashlib.sha256(text.encode())
+def _text(data: dict[str, Any]) -> str:
+    return json.dumps(data, sort_keys=True, allow_nan=False)
+
+
+def _digest(arrays: dict[str, np.ndarray], note: dict[str, Any]) -> str:
+    digest = hashlib.sha256(_text(note).encode())
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"\n{name} {array.dtype} {array.shape}\n".encode())
