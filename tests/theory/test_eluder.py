@@ -147,6 +147,7 @@ def test_a_glm_on_a_list_stays_below_its_bound():
     ("call", "message"),
     [
         (lambda: eluder.finite_eluder_dimension(np.zeros((2, 17)), 0.1), "limited to 16"),
+        (lambda: eluder.finite_eluder_dimension(np.zeros((1001, 2)), 0.1), "1001 functions"),
         (lambda: eluder.finite_eluder_dimension(np.zeros((0, 2)), 0.1), "functions, points"),
         (lambda: eluder.finite_eluder_dimension(np.zeros((2, 2)), -0.1), "epsilon is -0.1"),
         (lambda: eluder.linear_eluder_dimension(np.zeros((2, 2)), 0.0, 1.0), "epsilon is 0.0"),

@@ -147,7 +147,7 @@ def _strictly_independent(first, length):
 
 def test_counting_widths_of_at_least_beta_needs_more_than_beta():
     # F = {0, 1} on one point, beta = 1, W = 1: no difference exceeds beta, so the eluder dimension
-    # at beta is 0 and so is the bound of Equation (wbound); yet the width is beta until the data
+    # at beta is 0 and so is the bound of Lemma C.1's proof; yet the width is beta until the data
     # forbid it, for epsilon^2/beta^2 samples.
     values, beta, epsilon = np.array([[0.0], [1.0]]), 1.0, 3.0
     dimension = finite_eluder_dimension(values, beta).dimension

@@ -199,6 +199,19 @@ def test_samples_and_expected_environment_steps_are_counted_exactly():
     assert natural.expected_steps == natural.N * (2 * natural.K + 5 * natural.T * natural.M)
 
 
+def test_the_radius_grows_with_the_epochs_up_to_the_theorems_epsilon():
+    found = guarantees.spi_sample(0.9, **SPI)
+    assert found.radius(found.N) == pytest.approx(found.epsilon, rel=1e-12)
+    assert found.radius(1) < found.radius(2) < found.epsilon
+    # With epsilon itself, a pair visited m times is known only if m beta^2 > epsilon^2. For as many
+    # pairs as the eluder dimension, visited alike, that takes this share of all samples:
+    share = found.epsilon**2 / found.beta**2 / found.N / found.K * found.eluder_dimension
+    first_four = list(found.terms().values())[:4]
+    assert share == pytest.approx(sum(first_four) * (1 - found.gamma) ** 2 / 2, rel=1e-9)
+    with pytest.raises(ValueError, match="epoch is 0"):
+        found.radius(0)
+
+
 def test_the_default_W_is_exactly_what_realisability_needs():
     found = guarantees.spi_sample(0.9, **SPI)
     assert found.class_bound == pytest.approx(100)

@@ -46,7 +46,7 @@ class Run:
         self.gaps, self.gains, self.errors, self.stay = [], [], [], []
 
     def exact_critic(self, policy):
-        """Q_b - b: what a perfect fit of Equation (spi-critic-fit) returns."""
+        """Q_b - b: what a perfect fit of SPI's critic returns."""
         return planning.action_values(self.model, policy) - self.bonus
 
     def record(self, policy, critic):
@@ -256,7 +256,7 @@ def count_large_widths(widths, num_points, beta, num_epochs, K, rng):
 @exact
 @given(SEEDS)
 def test_the_count_of_large_widths_is_within_the_eluder_bound(seed):
-    # Equation (wbound) in the proof of Lemma C.1, with > for >= (docs/errata.md says why).
+    # The count in the proof of Lemma C.1, with > for >= (docs/errata.md says why).
     rng = np.random.default_rng(seed)
     num_points, K = int(rng.integers(1, 6)), int(rng.integers(1, 4))
     values = rng.integers(-2, 3, size=(rng.integers(2, 7), num_points)).astype(float)

@@ -20,7 +20,8 @@ class Guarantee:
 
     `varepsilon` is the accuracy of each term (the accuracy asked, over nine if rescaled), `epsilon`
     the radius of the width's constraint, `class_bound` what stands for W in the statistics (W for
-    SPI, 2D for NPG). Integers are exact Python integers, however large.
+    SPI, 2D for NPG). `epsilon`^2 is N K `fit_error` + sqrt(N K) `concentration`, the two parts of
+    its equation in Lemma C.3. Integers are exact Python integers, however large.
     """
 
     algorithm: Algorithm
@@ -47,6 +48,20 @@ class Guarantee:
     epsilon: float
     log_cover_1: float
     log_cover_2: float
+    fit_error: float
+    concentration: float
+
+    def radius(self, epoch: int) -> float:
+        """The width's radius after n epochs, from the n K samples there are: epsilon with n for N.
+
+        Lemma C.3 proves its inequality for n and only then writes N; and the count of large widths
+        needs no more than radius(n) <= epsilon. So it may replace `epsilon`, and should: with
+        `epsilon` itself no pair can be known in the first epochs, whatever the data.
+        """
+        if not 1 <= epoch <= self.N:
+            raise ValueError(f"epoch is {epoch}; expected one of 1 to N = {format_number(self.N)}.")
+        root = math.sqrt(epoch) * math.sqrt(self.K)
+        return math.sqrt(self.fit_error + self.concentration / root) * root
 
     @property
     def bonus(self) -> float:

@@ -24,6 +24,7 @@ from eniac.bonus.exact import linear_widths
 # A width this close above epsilon is a tie that rounding broke: it counts as dependence.
 _TIE = 1e-9
 _MAX_POINTS = 16
+_MAX_FUNCTIONS = 1000
 
 Widths = Callable[[Sequence[int]], Float[np.ndarray, " points"]]
 Intervals = list[tuple[float, float]]
@@ -49,7 +50,7 @@ def finite_eluder_dimension(
     epsilon'-independent of Z exactly for epsilon' in [||g||_Z, |g(x)|). So each set of points has a
     set of scales at which some order of it is an independent sequence, a finite union of intervals;
     these are computed for all sets by size, and the largest set with any scale >= epsilon wins. All
-    epsilon' are covered, not a grid of them. At most 16 points (2^16 sets).
+    epsilon' are covered, not a grid of them. At most 16 points (2^16 sets) and 1000 functions.
     """
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2 or len(values) == 0:
@@ -58,6 +59,11 @@ def finite_eluder_dimension(
         )
     _check_epsilon(epsilon, allow_zero=True)
     _check_size(values.shape[1])
+    if len(values) > _MAX_FUNCTIONS:
+        raise ValueError(
+            f"the class has {len(values)} functions; every pair of them is kept, so at most "
+            f"{_MAX_FUNCTIONS} are allowed. Use a greedy lower bound."
+        )
     first, second = np.triu_indices(len(values), k=1)
     squares = np.unique(np.square(values[first] - values[second]), axis=0)
     # Squared scales throughout: the square root of a sum would turn ties into rounding.
@@ -104,19 +110,18 @@ def longest_independent_sequence(
     _check_size(num_points)
 
     @cache
-    def search(chosen: int, candidates: tuple[int, ...]) -> tuple[int, ...]:
-        if candidates:
-            independent = widths(_members(chosen)) > epsilon * (1 + _TIE)
-            candidates = tuple(x for x in candidates if independent[x])
+    def search(chosen: int) -> tuple[int, ...]:
+        members = _members(chosen)
+        independent = widths(members) > epsilon * (1 + _TIE)
+        candidates = [x for x in range(num_points) if independent[x] and x not in members]
         best: tuple[int, ...] = ()
         for x in candidates:
             if len(best) == len(candidates):
                 break
-            rest = search(chosen | 1 << x, tuple(y for y in candidates if y != x))
-            best = max(best, (x, *rest), key=len)
+            best = max(best, (x, *search(chosen | 1 << x)), key=len)
         return best
 
-    return IndependentSequence(search(0, tuple(range(num_points))), float(epsilon))
+    return IndependentSequence(search(0) if num_points else (), float(epsilon))
 
 
 def greedy_independent_sequence(

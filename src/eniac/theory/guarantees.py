@@ -322,9 +322,10 @@ def _assemble(
     )
     M = _ceil(4000 * C**2 * bound**4 * unit * log_2)
     statistical = 500 * C * bound**4 * log_2 / M + 13 * bound**2 * epsilon_2 + basics.epsilon_0
+    fit_error = C * statistical + basics.epsilon_0 + 16 * bound * epsilon_1
+    concentration = 8 * bound**2 * log_1
     root_nk = math.sqrt(N) * math.sqrt(K)
-    width_error = C * statistical + basics.epsilon_0 + 16 * bound * epsilon_1
-    epsilon = math.sqrt(width_error + 8 * bound**2 * log_1 / root_nk) * root_nk
+    epsilon = math.sqrt(fit_error + concentration / root_nk) * root_nk
     return Guarantee(
         **dataclasses.asdict(basics),
         varepsilon=varepsilon,
@@ -343,6 +344,8 @@ def _assemble(
         epsilon=epsilon,
         log_cover_1=log_cover_1,
         log_cover_2=log_cover_2,
+        fit_error=fit_error,
+        concentration=concentration,
     )
 
 
