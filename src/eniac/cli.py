@@ -118,8 +118,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EniacError as error:
         complain(str(error))
         return 2 if isinstance(error, ConfigError) else 1
-    except KeyboardInterrupt:
-        complain("Aborted.")
+    except KeyboardInterrupt as error:
+        complain(str(error) or "Aborted.")
         sys.stdout.flush()
         sys.stderr.flush()
         if argv is None:

@@ -251,8 +251,9 @@ def test_a_second_interrupt_aborts_at_once(toy_config, tmp_path, console, monkey
         raise AssertionError("the second signal came through")
 
     monkeypatch.setattr(Program, "epoch", never_ends)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"up to epoch 0: `eniac resume"):
         train(toy_config(), console=console)
+    assert json.loads((tmp_path / "run/manifest.json").read_text())["ended"] == "aborted"
     assert load_run(tmp_path / "run").progress.epoch == 0
 
 

@@ -27,6 +27,12 @@ def learning_curves(runs: Sequence[Path], out: Path, metric: str = "return_mean"
     thin lines are single seeds. A seed that has met its stop rule keeps its last value.
     """
     curves = [_curves(Path(run), metric) for run in runs]
+    labels = [label for label, _ in curves]
+    if len(set(labels)) < len(labels):
+        curves = [
+            (f"{Path(run).name}: {label}", seeds)
+            for run, (label, seeds) in zip(runs, curves, strict=True)
+        ]
     figure = Figure(figsize=(7.2, 4.4), dpi=150, layout="constrained")
     axes = figure.subplots()
     for (label, seeds), colour in zip(curves, _cycle(len(curves)), strict=True):

@@ -1,4 +1,4 @@
-"""What the user sees while a run goes on: a live line in a terminal, else a line an epoch."""
+"""What the user sees while a run goes on: a live picture in a terminal, else a line an epoch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import numpy as np
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
@@ -24,13 +24,21 @@ class Display:
         self._console = console
         self._config = config
         self._live: Live | None = None
-        self._spinner = Spinner("dots")
-        self._clock = time.perf_counter()
+        self._spinner = Spinner("dots", style="cyan")
+        self._status = "Starting"
+        self._numbers: list[tuple[str, str]] = []
+        self._done: float | None = None
+        self._left = ""
         self._first: tuple[float, float] | None = None
 
     def __enter__(self) -> Display:
         if self._console.is_terminal:
-            self._live = Live(console=self._console, refresh_per_second=8, transient=True)
+            self._live = Live(
+                console=self._console,
+                refresh_per_second=8,
+                transient=True,
+                get_renderable=self._render,
+            )
             self._live.start()
         return self
 
@@ -40,81 +48,82 @@ class Display:
             self._live = None
 
     def say(self, text: str) -> None:
-        """What is going on before there are numbers to show."""
-        if self._live is not None:
-            self._spinner.update(text=Text(text))
-            self._live.update(self._spinner)
-        else:
-            self._console.print(text, highlight=False, markup=False)
+        """What is going on, now that it is not an epoch."""
+        self._status = text
+        if self._live is None:
+            self._print(text)
+
+    def stopping(self) -> None:
+        """An interrupt was noticed. Called by a signal handler, so nothing is printed here."""
+        self._status = "Finishing the epoch, then saving. Ctrl-C again aborts at once"
 
     def warn(self, text: str) -> None:
         """Something the user should know, which does not stop the run."""
         self._console.print(Text(f"Warning: {text}", style="yellow"), soft_wrap=True)
 
-    def update(self, progress: Progress, metrics: dict[str, np.ndarray], steps_per_second: float):
+    def update(self, progress: Progress, steps_per_second: float) -> None:
         """After an epoch of a run."""
-        left = self._time_left(progress)
-        returns = progress.returns[~np.isnan(progress.returns)]
-        epoch = f"{progress.epoch}" + (f"/{self._config.epochs}" if self._config.epochs else "")
-        steps = f"{int(progress.steps.sum()):,}"
-        shown = f"{returns.mean():.4g}" if returns.size else "-"
-        if len(returns) > 1:
-            shown += f" (seeds {returns.min():.4g} to {returns.max():.4g})"
-        speed = f"{steps_per_second:,.0f}"
+        self._done = fraction(self._config, progress)
+        self._left = self._time_left()
+        limit = f"/{self._config.epochs}" if self._config.epochs else ""
+        self._numbers = [
+            ("epoch", f"{progress.epoch}{limit}"),
+            ("steps", f"{int(progress.steps.sum()):,}"),
+            ("return", show_returns(progress.returns)),
+            ("steps/s", f"{steps_per_second:,.0f}"),
+        ]
+        self._status = f"{self._left} left" if self._left else ""
         if self._live is None:
-            line = f"epoch {epoch}  steps {steps}  return {shown}  {speed} steps/s"
-            self._console.print(
-                line + (f"  {left} left" if left else ""),
-                highlight=False,
-                markup=False,
-                soft_wrap=True,
-            )
-            return
-        numbers = Table.grid(padding=(0, 3))
-        numbers.add_row(
-            *(
-                Text.assemble((f"{name} ", "dim"), (value, "bold"))
-                for name, value in (
-                    ("epoch", epoch),
-                    ("steps", steps),
-                    ("return", shown),
-                    ("steps/s", speed),
-                )
-            )
-        )
-        self._live.update(Group(self._bar(progress, left), numbers))
+            line = "  ".join(f"{name} {value}" for name, value in self._numbers)
+            self._print(line + (f"  {self._status}" if self._status else ""))
 
-    def _bar(self, progress: Progress, left: str) -> Table:
-        name = self._config.algorithm.name
-        title = f"{name} on {self._config.env}"
+    def _print(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def _render(self) -> RenderableType:
+        title = f"{self._config.algorithm.name} on {self._config.env}"
         if self._config.seeds > 1:
             title += f", {self._config.seeds} seeds"
-        done = fraction(self._config, progress)
-        bar = Table.grid(padding=(0, 2))
-        bar.add_row(
-            self._spinner_alone(),
-            Text(title, style="bold cyan"),
-            ProgressBar(total=1.0, completed=done or 0.0, width=30, pulse=done is None),
-            Text(f"{left} left" if left else "", style="dim"),
+        head = Table.grid(padding=(0, 2))
+        head.add_row(
+            self._spinner,
+            Text(title, style="bold cyan", no_wrap=True),
+            ProgressBar(total=1.0, completed=self._done or 0.0, width=24, pulse=self._done is None),
         )
-        return bar
+        numbers = Text("  ", no_wrap=True, overflow="ellipsis")
+        for name, value in self._numbers:
+            numbers.append(f"{name} ", "dim").append(value, "bold").append("   ")
+        status = Text(f"  {self._status}", style="dim", no_wrap=True, overflow="ellipsis")
+        return Group(head, *([numbers] if self._numbers else []), status)
 
-    def _spinner_alone(self) -> Spinner:
-        self._spinner.update(text="")
-        return self._spinner
-
-    def _time_left(self, progress: Progress) -> str:
-        done = fraction(self._config, progress)
+    def _time_left(self) -> str:
+        if self._done is None:
+            return ""
         now = time.perf_counter()
-        if done is None:
-            return ""
-        if self._first is None or done <= self._first[0]:
-            self._first = self._first or (done, now)
-            return ""
-        # Measured from the first epoch seen, so that neither compilation nor an earlier session
-        # counts as speed.
-        rate = (done - self._first[0]) / max(now - self._first[1], 1e-9)
-        return duration((1.0 - done) / rate)
+        if self._first is None:
+            # Measured from the first epoch seen, so that neither compilation nor an earlier
+            # session counts as speed.
+            self._first = (self._done, now)
+        done, since = self._done - self._first[0], now - self._first[1]
+        return duration((1.0 - self._done) * since / done) if done > 0 else ""
+
+
+def show_returns(returns: np.ndarray) -> str:
+    """The mean of the seeds' returns, and their range if there are several."""
+    known = returns[~np.isnan(returns)]
+    if not known.size:
+        return "-"
+    mean = number(known.mean())
+    if len(known) == 1:
+        return mean
+    return f"{mean} ({number(known.min())} to {number(known.max())})"
+
+
+def number(value: float) -> str:
+    """`-1,234`, `93.1`, `0.035`: about three digits that matter, never an exponent."""
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 3
+    # Adding zero turns the -0.0 of a rounded small negative number into 0.0.
+    return f"{round(float(value), digits) + 0.0:,.{digits}f}"
 
 
 def duration(seconds: float) -> str:

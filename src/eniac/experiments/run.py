@@ -128,7 +128,7 @@ class _Session:
         try:
             logs = Logs(self.folder, self.config, offsets, progress.epoch)
             try:
-                with Display(self.console, self.config) as display, _Signals() as signals:
+                with Display(self.console, self.config) as display, _Signals(display) as signals:
                     for warning in warnings:
                         display.warn(warning)
                     result = self._loop(checkpoint, progress, logs, display, signals)
@@ -138,11 +138,17 @@ class _Session:
             finally:
                 logs.close()
         except BaseException as error:
-            ended = f"{type(error).__name__}: {error}".strip(": ")
+            aborted = isinstance(error, KeyboardInterrupt)
+            ended = "aborted" if aborted else f"failed: {type(error).__name__}: {error}"
             saved = list_checkpoints(self.folder / "checkpoints")
             # If not even this can be written, the error says so already.
             with contextlib.suppress(OSError):
-                manifest.end(f"failed: {ended}", _epoch_of(saved))
+                manifest.end(ended, _epoch_of(saved))
+            if aborted:
+                raise KeyboardInterrupt(
+                    f"Aborted. What was saved stays, up to epoch {_epoch_of(saved)}: "
+                    f"`eniac resume {self.folder}` goes on from there."
+                ) from None
             raise
         manifest.end(result.ended, result.progress.epoch)
         return result
@@ -187,7 +193,7 @@ class _Session:
                 active, outcome.metrics["steps"], outcome.metrics["return_mean"], seconds
             )
             speed = self._log(outcome, active, progress, seconds, logs)
-            display.update(progress, outcome.metrics, speed)
+            display.update(progress, speed)
             if progress.epoch % self.config.checkpoint_every == 0:
                 self._save(states, progress, logs)
                 saved = progress.epoch
@@ -254,8 +260,9 @@ class _Session:
 class _Signals:
     """Turns the first SIGINT or SIGTERM into a wish to stop; a second SIGINT aborts at once."""
 
-    def __init__(self):
+    def __init__(self, display: Display):
         self.caught: int | None = None
+        self._display = display
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> _Signals:
@@ -273,6 +280,7 @@ class _Signals:
         if number == signal.SIGINT and self.caught == signal.SIGINT:
             raise KeyboardInterrupt
         self.caught = number
+        self._display.stopping()
 
 
 def _create(folder: Path, config: Config) -> None:

@@ -14,7 +14,7 @@ import eniac
 
 def report(console: Console, result: Any) -> int:
     """Says how a run ended. Returns the exit code: 0, or 128 and the signal that stopped it."""
-    from eniac.experiments.progress import duration
+    from eniac.experiments.progress import duration, show_returns
 
     path = result.path
     if result.signal is not None:
@@ -22,14 +22,11 @@ def report(console: Console, result: Any) -> int:
         console.print(text, highlight=False)
         console.print(f"  eniac resume {path}", highlight=False, soft_wrap=True, style="bold")
         return 128 + result.signal
-    returns = result.progress.returns
-    shown = f"{returns.mean():.4g}"
-    if len(returns) > 1:
-        shown += f", seeds {returns.min():.4g} to {returns.max():.4g}"
+    shown = show_returns(result.progress.returns)
     rows = Table.grid(padding=(0, 2))
     speed = result.steps / max(result.seconds, 1e-9)
     for name, value in (
-        ("return", f"{shown} (mean of {result.config.evaluation.episodes} episodes a seed)"),
+        ("return", f"{shown}, {result.config.evaluation.episodes} episodes a seed"),
         ("ended by", result.ended),
         ("steps", f"{int(result.progress.steps.sum()):,}"),
         ("time", f"{duration(result.seconds)}, {speed:,.0f} steps/s"),
