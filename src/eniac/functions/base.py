@@ -25,13 +25,15 @@ class FunctionClass(abc.ABC):
     """A set F of functions on pairs (s, a), every one of them with |f| <= `bound`.
 
     A final class implements `_fit`, `__call__`, `widths` and, where it is smooth, `gradient`.
-    `dim` is the number of parameters; `additive` says that parameters of a sum of functions are the
-    sum of their parameters, so that an accumulated critic needs no stack.
+    `dim` is the number of parameters. `additive` says that parameters of a sum of functions are the
+    sum of their parameters, so that an accumulated critic needs no stack; `convex` that the class
+    is convex and symmetric, f in F implying -f in F.
     """
 
     name: ClassVar[str]
     smooth: ClassVar[bool] = False
     additive: ClassVar[bool] = False
+    convex: ClassVar[bool] = False
 
     num_states: int
     num_actions: int
@@ -68,10 +70,17 @@ class FunctionClass(abc.ABC):
         """The function with these parameters, at all pairs."""
 
     @abc.abstractmethod
-    def widths(self, counts: Num[np.ndarray, "states actions"], epsilon: float) -> Table:
+    def widths(
+        self,
+        counts: Num[np.ndarray, "states actions"],
+        epsilon: float,
+        threshold: float | None = None,
+    ) -> Table:
         """sup of f - f' at each pair, over f, f' in F with ||f - f'||_Z <= epsilon (Eq. 4, 15, 16).
 
         `counts` says how often each pair is in Z; real numbers are allowed (importance weights).
+        With a `threshold` (beta) a class that has to search for its widths may stop as soon as it
+        knows on which side of it each one is; those with a closed form do not look at it.
         """
 
     def zero(self) -> Params:

@@ -24,6 +24,7 @@ class Linear(FunctionClass):
     name = "linear"
     smooth = True
     additive = True
+    convex = True
 
     def __init__(self, features: Float[np.ndarray, "states actions dim"], norm_bound: float):
         features = np.array(features, dtype=np.float64)
@@ -53,7 +54,12 @@ class Linear(FunctionClass):
     def __call__(self, params: Params) -> Table:
         return self.features @ np.asarray(params)
 
-    def widths(self, counts: Num[np.ndarray, "states actions"], epsilon: float) -> Table:
+    def widths(
+        self,
+        counts: Num[np.ndarray, "states actions"],
+        epsilon: float,
+        threshold: float | None = None,
+    ) -> Table:
         """The support function of ball and ellipsoid, by the scalar dual, exactly."""
         queries = self.features.reshape(-1, self.dim)
         widths = linear_widths(queries, self.gram(counts), epsilon, self.norm_bound)
@@ -89,10 +95,11 @@ def least_squares_in_ball(
     spectrum, basis = np.linalg.eigh((gram + gram.T) / 2)
     moment = basis.T @ moment
     rounding = len(spectrum) * np.finfo(np.float64).eps * max(float(spectrum[-1]), 0.0)
+    spectrum = np.maximum(spectrum, 0.0) + ridge
     # The moment lies in the range of the gram matrix; what rounding puts elsewhere is dropped,
     # which also selects the shortest solution.
     kept = spectrum > rounding
-    spectrum, moment, basis = spectrum[kept] + ridge, moment[kept], basis[:, kept]
+    spectrum, moment, basis = spectrum[kept], moment[kept], basis[:, kept]
     with np.errstate(divide="ignore", over="ignore"):
         u = moment / spectrum
     shift = 0.0

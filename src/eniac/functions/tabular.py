@@ -26,6 +26,7 @@ class Tabular(FunctionClass):
     name = "tabular"
     smooth = True
     additive = True
+    convex = True
 
     def __init__(self, num_states: int, num_actions: int, bound: float, fill: Fill = "mean"):
         if fill not in ("mean", "zero"):
@@ -46,7 +47,12 @@ class Tabular(FunctionClass):
     def __call__(self, params: Params) -> Table:
         return np.reshape(params, self.shape)
 
-    def widths(self, counts: Num[np.ndarray, "states actions"], epsilon: float) -> Table:
+    def widths(
+        self,
+        counts: Num[np.ndarray, "states actions"],
+        epsilon: float,
+        threshold: float | None = None,
+    ) -> Table:
         """min(2 W, epsilon / sqrt(count)), exactly."""
         return tabular_widths(self.check_weights(counts), epsilon, self.bound)
 
@@ -66,6 +72,7 @@ class Aggregation(FunctionClass):
     name = "aggregation"
     smooth = True
     additive = True
+    convex = True
 
     def __init__(self, groups: Int[np.ndarray, "states actions"], bound: float):
         groups = np.asarray(groups)
@@ -90,7 +97,12 @@ class Aggregation(FunctionClass):
     def __call__(self, params: Params) -> Table:
         return np.asarray(params)[self.groups]
 
-    def widths(self, counts: Num[np.ndarray, "states actions"], epsilon: float) -> Table:
+    def widths(
+        self,
+        counts: Num[np.ndarray, "states actions"],
+        epsilon: float,
+        threshold: float | None = None,
+    ) -> Table:
         """min(2 W, epsilon / sqrt(count of the pair's group)), exactly."""
         totals = self._sums(self.check_weights(counts))
         return tabular_widths(totals, epsilon, self.bound)[self.groups]
