@@ -37,7 +37,9 @@ class Buffer(eqx.Module):
     @classmethod
     def empty(cls, spaces: Spaces, capacity: int) -> Buffer:
         def room(space: gymnasium.Space[Any]) -> Array:
-            return jnp.zeros((capacity, *(space.shape or ())), jnp.dtype(space.dtype or "float32"))
+            # Spaces speak of 64 bits where JAX has 32.
+            dtype = jax.dtypes.canonicalize_dtype(space.dtype or "float32")
+            return jnp.zeros((capacity, *(space.shape or ())), dtype)
 
         return cls(Pairs(*map(room, spaces)), jnp.zeros((), jnp.int32))
 

@@ -105,7 +105,7 @@ class Kernel:
 
     def weights(self, bonus: KernelBonus, count: Int[Array, ""], capacity: int) -> Array:
         ridge = self.ridge * jnp.eye(self.features)
-        return log_det(bonus.covariances + ridge, count)
+        return log_det(bonus.covariances + ridge[None], count)
 
     def metrics(self, bonus: KernelBonus) -> Metrics:
         return {"kernel/inverse_width": bonus.inverse_width}

@@ -211,7 +211,7 @@ class Width:
         if self.training == "constrained":
             center, spread = moments(visited, used, asked)
             bonus = eqx.tree_at(lambda b: (b.center, b.spread), bonus, (center, spread))
-            visited, asked = (visited - center) / spread, (asked - center) / spread
+            visited, asked = ((x - center[None]) / spread[None] for x in (visited, asked))
         f, twin = self.start(start_key, bonus)
         f, multiplier = self.train(train_key, f, twin, visited, buffer.count, asked)
 
@@ -244,7 +244,7 @@ class Width:
         it is there that the bonus has to draw the policy.
         """
         num_wide = round(self.wide * asked.shape[0])
-        seen = jnp.where(used[:, None], visited, asked[0])
+        seen = jnp.where(used[:, None], visited, asked[:1])
         low = jnp.minimum(jnp.min(seen, axis=0), jnp.min(asked, axis=0))
         high = jnp.maximum(jnp.max(seen, axis=0), jnp.max(asked, axis=0))
         middle, half = (low + high) / 2, self.reach * (high - low) / 2
@@ -341,7 +341,7 @@ def moments(
         return (jnp.sum(share * of_visited, axis=0) + jnp.mean(of_asked, axis=0)) / 2
 
     center = mean(visited, asked)
-    spread = jnp.sqrt(mean((visited - center) ** 2, (asked - center) ** 2))
+    spread = jnp.sqrt(mean((visited - center[None]) ** 2, (asked - center[None]) ** 2))
     return center, jnp.where(spread > 1e-6, spread, 1.0)
 
 
