@@ -45,7 +45,8 @@ class Cover(eqx.Module):
             return room.at[place].set(jnp.where(full, room[place], one))
 
         count = jnp.minimum(self.count + 1, self.capacity)
-        return Cover(jax.tree.map(put, self.policies, policy), uniform(self.capacity, count), count)
+        weights = jnp.where(full, self.weights, uniform(self.capacity, count))
+        return Cover(jax.tree.map(put, self.policies, policy), weights, count)
 
     def reweighted(self, weights: Float[Array, " capacity"]) -> Cover:
         return Cover(self.policies, weights, self.count)
