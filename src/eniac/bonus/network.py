@@ -30,6 +30,9 @@ every other state is nothing."""
 COLLAPSED = 2.0
 """A width whose 95 % quantile on the query pairs is below this many times the 5 % one tells
 nothing apart."""
+LARGEST_LOG = 40.0
+"""The multiplier's logarithm stays within this: a bound that cannot be kept would drive it on,
+beyond what float32 holds."""
 NUM_JUDGED = 20_000
 """Visited pairs on which the quality of a width is measured."""
 
@@ -203,6 +206,7 @@ class Width:
         self, key: PRNGKeyArray, bonus: WidthBonus, buffer: Buffer, newest: Pairs, query: Pairs
     ) -> WidthBonus:
         """Algorithm 5. A width that diverged is reported, and the one before is kept."""
+        before = bonus
         wide_key, start_key, train_key, judge_key = jax.random.split(key, 4)
         visited = jax.vmap(bonus.encoder)(*buffer.pairs)
         asked = jax.vmap(bonus.encoder)(*query)
@@ -227,7 +231,7 @@ class Width:
             bonus,
             (f, twin, jnp.where(normaliser > 0, normaliser, 1.0)),
         )
-        kept = jax.tree.map(lambda new, old: jnp.where(quality.diverged, old, new), fitted, bonus)
+        kept = jax.tree.map(lambda new, old: jnp.where(quality.diverged, old, new), fitted, before)
         return eqx.tree_at(lambda b: b.quality, kept, quality)
 
     def widened(
@@ -314,6 +318,7 @@ class Width:
             step, state = optimiser.update(gradient, state)
             violation = jnp.clip(agreement / self.epsilon**2 - 1, -1, 1)
             log_multiplier = log_multiplier + self.dual_step * violation
+            log_multiplier = jnp.clip(log_multiplier, -LARGEST_LOG, LARGEST_LOG)
             return eqx.apply_updates(f, step), state, log_multiplier
 
         def one_query(carry: tuple[Any, ...], rows: tuple[Array, Array]):
@@ -353,7 +358,7 @@ def judge(
     visited_low, visited_median = jnp.quantile(visited, jnp.asarray([0.05, 0.5]))
     largest = jnp.max(asked)
     finite = jnp.all(jnp.isfinite(asked)) & jnp.all(jnp.isfinite(visited))
-    return WidthQuality(
+    quality = WidthQuality(
         query_max=largest,
         query_median=median,
         query_low=low,
@@ -364,4 +369,14 @@ def judge(
         multiplier=multiplier,
         collapsed=finite & (high <= COLLAPSED * low),
         diverged=~finite | (largest > DIVERGED),
+    )
+    # A width that diverged is told by its flag. NaN and infinity in the numbers beside it would
+    # only stop the run, which has a width to go on with.
+    return WidthQuality(
+        *(
+            jnp.nan_to_num(x, nan=jnp.finfo(x.dtype).max)
+            if jnp.issubdtype(x.dtype, jnp.inexact)
+            else x
+            for x in quality
+        )
     )
