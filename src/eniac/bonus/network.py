@@ -274,6 +274,26 @@ class Width:
         ]
         return jax.tree.unflatten(structure, nudged), f
 
+    def loss(
+        self,
+        on_data: Float[Array, " data"],
+        on_query: Float[Array, " query"],
+        multiplier: Float[Array, ""],
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """What is made small, of the values of f - f' on visited and on query pairs, and the mean
+        square on the visited ones.
+
+        lagrangian: the negative of Equation (width-loss-train). constrained: the Lagrangian of
+        Equation (width-loss-ideal), over 1 + multiplier so that its size stays that of the
+        differences.
+        """
+        agreement = jnp.mean(on_data**2)
+        if self.training == "lagrangian":
+            gain = self.weight * jnp.mean(on_query**2) - self.push * jnp.mean(on_query)
+            return agreement - gain, agreement
+        total = multiplier * agreement - jnp.mean(on_query**2)
+        return total / (1 + multiplier), agreement
+
     def train(
         self,
         key: PRNGKeyArray,
@@ -297,22 +317,15 @@ class Width:
         shape = (self.outer, self.inner, self.buffer_batch)
         buffer_rows = jax.random.randint(buffer_key, shape, 0, jnp.maximum(num_visited, 1))
 
-        def loss(f: WidthNetwork, log_multiplier: Array, rows: Array, rows_q: Array):
+        def loss_of(f: WidthNetwork, log_multiplier: Array, rows: Array, rows_q: Array):
             x = jnp.concatenate([visited[rows], asked[rows_q]])
             fixed = jnp.concatenate([visited_twin[rows], asked_twin[rows_q]])
             difference = jax.vmap(f)(x) - fixed
-            on_data, on_query = difference[: self.buffer_batch], difference[self.buffer_batch :]
-            agreement = jnp.mean(on_data**2)
-            if self.training == "lagrangian":
-                gain = self.weight * jnp.mean(on_query**2) - self.push * jnp.mean(on_query)
-                return agreement - gain, agreement
-            multiplier = jnp.exp(log_multiplier)
-            total = multiplier * agreement - jnp.mean(on_query**2)
-            return total / (1 + multiplier), agreement
+            return self.loss(*jnp.split(difference, [self.buffer_batch]), jnp.exp(log_multiplier))
 
         def one_step(carry: tuple[Any, ...], rows: Array, rows_q: Array):
             f, state, log_multiplier = carry
-            gradient, agreement = eqx.filter_grad(loss, has_aux=True)(
+            gradient, agreement = eqx.filter_grad(loss_of, has_aux=True)(
                 f, log_multiplier, rows, rows_q
             )
             step, state = optimiser.update(gradient, state)
