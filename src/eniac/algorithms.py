@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import gymnasium
+
 from eniac.bonus.kernel import Kernel
 from eniac.bonus.network import Width
 from eniac.bonus.rnd import RND
-from eniac.checks import require
+from eniac.checks import require, require_choices
 from eniac.envs.base import Environment
 from eniac.loop import DeepLearner
-from eniac.policies import DEPTHS
+from eniac.policies import DEPTHS, check_spaces
 from eniac.updates.ppo import PPO
 
 
@@ -32,6 +34,7 @@ class RollInRule:
     """environments that share one policy of the cover, one length and one toss"""
 
     def __post_init__(self):
+        require_choices(self, "roll_in.")
         require(0 <= self.share <= 1, "roll_in.share", self.share, "in [0, 1]")
         require(0 <= self.epsilon < 1, "roll_in.epsilon", self.epsilon, "in [0, 1)")
         require(self.group >= 1, "roll_in.group", self.group, "1 or more")
@@ -79,6 +82,7 @@ class Deep:
     """whether the exploiting policy starts afresh whenever the cover grows"""
 
     def __post_init__(self):
+        require_choices(self)
         require(
             len(self.hidden) > 0 and min(self.hidden, default=0) >= 1,
             "hidden",
@@ -98,6 +102,12 @@ class Deep:
             f"a multiple of visit_envs ({self.visit_envs})",
         )
         if self.cover == "none":
+            require(
+                self.bonus is None or isinstance(self.bonus, RND),
+                "bonus",
+                self.bonus,
+                "an RND or None without a cover, whose data the others are fitted to",
+            )
             return
         require(
             self.num_envs % self.roll_in.group == 0,
@@ -139,6 +149,21 @@ class Deep:
         return shown
 
     def build(self, env: Environment) -> DeepLearner:
+        """The learner of these settings in `env`.
+
+        Raises ValueError for spaces that no policy can be made for, and for an action box without
+        bounds where the settings ask for uniform actions.
+        """
+        check_spaces(env.observation_space, env.action_space)
+        action = env.action_space
+        if self.cover != "none" and isinstance(action, gymnasium.spaces.Box):
+            require(
+                self.roll_in.epsilon == 0 or action.is_bounded(),
+                "the action space",
+                action,
+                "bounded on all sides for uniform actions after a roll-in; bound it, for example "
+                "by gymnasium.wrappers.RescaleAction, or set roll_in.epsilon to 0",
+            )
         return DeepLearner(env, self)
 
 

@@ -277,10 +277,27 @@ def actor_critic(
     hidden: Sequence[int],
 ) -> GaussianActorCritic | CategoricalActorCritic:
     """A fresh policy for these spaces: normal for a Box of actions, softmax for a Discrete."""
+    check_spaces(observation_space, action_space)
     if isinstance(action_space, gymnasium.spaces.Box):
         return GaussianActorCritic(key, observation_space, action_space, hidden)
-    if isinstance(action_space, gymnasium.spaces.Discrete):
-        return CategoricalActorCritic(key, observation_space, action_space, hidden)
-    raise ValueError(
-        f"the action space is {action_space}; policies act in a Box or Discrete space."
-    )
+    assert isinstance(action_space, gymnasium.spaces.Discrete)
+    return CategoricalActorCritic(key, observation_space, action_space, hidden)
+
+
+def check_spaces(
+    observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
+) -> None:
+    """Raises ValueError if no policy here can see the one or act in the other."""
+    Encoder(observation_space)
+    if isinstance(action_space, gymnasium.spaces.Box):
+        if len(action_space.shape) != 1 or np.any(action_space.low >= action_space.high):
+            raise ValueError(
+                f"the action space is {action_space}; a Box of actions must have one axis, and low "
+                "below high everywhere. gymnasium.wrappers.TransformAction can reshape actions."
+            )
+    elif isinstance(action_space, gymnasium.spaces.Discrete):
+        Encoder(action_space)
+    else:
+        raise ValueError(
+            f"the action space is {action_space}; policies act in a Box or Discrete space."
+        )

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from eniac.bonus.base import Bonus, Buffer, Metrics, PairEncoder, Pairs, Spaces
-from eniac.checks import require
+from eniac.checks import require, require_choices
 from eniac.cover import log_det
 
 NUM_MEDIAN = 1000
@@ -62,6 +62,7 @@ class Kernel:
     what the paper's program comes to, since it sets the median after its features are drawn"""
 
     def __post_init__(self):
+        require_choices(self, "kernel.")
         require(self.features >= 1, "kernel.features", self.features, "1 or more")
         require(self.ridge > 0, "kernel.ridge", self.ridge, "above 0")
         require(self.coefficient >= 0, "kernel.coefficient", self.coefficient, "0 or more")

@@ -18,7 +18,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.bonus.base import Bonus, Buffer, Metrics, PairEncoder, Pairs, Spaces
-from eniac.checks import require
+from eniac.checks import require, require_choices
 from eniac.cover import uniform
 from eniac.minibatches import rmsprop
 from eniac.permutation import permutation
@@ -147,6 +147,7 @@ class Width:
     """if given, the bonus is `coefficient` where the width is at least this, else 0 (Eq. 12)"""
 
     def __post_init__(self):
+        require_choices(self, "width.")
         for name in ("outer", "inner", "query_size", "query_batch", "buffer_batch"):
             require(getattr(self, name) >= 1, f"width.{name}", getattr(self, name), "1 or more")
         for name in ("learning_rate", "max_gradient_norm", "epsilon", "bound", "coefficient"):
@@ -321,7 +322,8 @@ class Width:
             x = jnp.concatenate([visited[rows], asked[rows_q]])
             fixed = jnp.concatenate([visited_twin[rows], asked_twin[rows_q]])
             difference = jax.vmap(f)(x) - fixed
-            return self.loss(*jnp.split(difference, [self.buffer_batch]), jnp.exp(log_multiplier))
+            on_data, on_query = jnp.split(difference, [self.buffer_batch])
+            return self.loss(on_data, on_query, jnp.exp(log_multiplier))
 
         def one_step(carry: tuple[Any, ...], rows: Array, rows_q: Array):
             f, state, log_multiplier = carry
