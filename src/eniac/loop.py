@@ -241,7 +241,10 @@ class DeepLearner(eqx.Module):
                     else seen.reward + earned
                 )
                 seen = seen._replace(reward=jnp.where(rewarded, combined, seen.reward))
-                bonus = parts.bonus.watch(watch_key, bonus, pairs, num)
+                watch = parts.bonus.watch
+                bonus = jax.lax.cond(
+                    rewarded, lambda b: watch(watch_key, b, pairs, num), lambda b: b, bonus
+                )
             rows = jax.tree.map(lambda x: x[order], self.rows(seen))
             policy, optimiser, update_metrics = parts.ppo.update(
                 update_key, actor.policy, actor.optimiser, rows, num
