@@ -90,7 +90,7 @@ class Kernel:
         place = jnp.maximum(buffer.count // num_newest, 1) - 1
         if self.bandwidth == "median":
             # Once: covariances of features that changed meanwhile could not be added up.
-            found = 1 / jnp.maximum(median_distance(key, bonus.encoder, newest), 1e-6) ** 2
+            found = 1 / median_distance(key, bonus.encoder, newest) ** 2
             inverse_width = jnp.where(place == 0, found, bonus.inverse_width)
             bonus = eqx.tree_at(lambda b: b.inverse_width, bonus, inverse_width)
         phi = jax.vmap(bonus.features)(*newest)
@@ -113,7 +113,13 @@ class Kernel:
 
 
 def median_distance(key: PRNGKeyArray, encoder: PairEncoder, pairs: Pairs) -> Float[Array, ""]:
-    """The median Euclidean distance between pairs of (s, a)."""
+    """The median Euclidean distance between pairs of (s, a) that differ; 1 if none do.
+
+    Where most pairs are equal, as in a small discrete world, the median of all is zero, and a
+    kernel of width zero is rounding errors.
+    """
     rows = jax.random.randint(key, (2, NUM_MEDIAN), 0, pairs.action.shape[0])
     x, y = (jax.vmap(encoder)(pairs.observation[r], pairs.action[r]) for r in rows)
-    return jnp.median(jnp.linalg.norm(x - y, axis=-1))
+    distance = jnp.linalg.norm(x - y, axis=-1)
+    median = jnp.nanmedian(jnp.where(distance > 0, distance, jnp.nan))
+    return jnp.where(jnp.isnan(median), 1.0, median)
