@@ -1,0 +1,182 @@
+"""The presets against the tables of the paper's appendix, copied number by number."""
+
+import pytest
+
+from eniac.algorithms import ALGORITHMS, PRESETS
+from eniac.policies import DEPTHS
+
+# Table 1, "ENIAC Width Training Hyperparameters": 2-layer, 4-layer, 6-layer.
+WIDTH = {
+    "lambda": (0.1, 0.1, 0.1),
+    "lambda_1": (0.01, 0.01, 0.01),
+    "|Z_Q|": (20000, 20000, 20000),
+    "Learning Rate": (0.001, 0.001, 0.0015),
+    "|D_j|": (160, 160, 160),
+    "|D_Q|": (20, 20, 10),
+    "Gradient Clipping": (5.0, 5.0, 5.0),
+    "I": (1000, 1000, 1000),
+    "J": (10, 10, 10),
+}
+# Table 2, "ENIAC/PC-PG Optimization Hyperparameters". What it prints as e^{-3} means 1e-3.
+OPTIMISATION = {
+    "Learning Rate": (5e-4, 5e-4, 5e-4),
+    "tau_GAE": (0.95, 0.95, 0.95),
+    "Gradient Clipping": (5.0, 5.0, 5.0),
+    "Entropy Bonus": (0.01, 0.01, 0.01),
+    "PPO Ratio Clip": (0.2, 0.2, 0.2),
+    "PPO Minibatch": (160, 160, 160),
+    "PPO Optimization Epochs": (5, 5, 5),
+    "epsilon-greedy sampling": (0.05, 0.05, 0.05),
+}
+# Table 3, "PPO-RND Hyperparameters".
+RND = {
+    "Learning Rate": (1e-4, 1e-4, 1e-4),
+    "tau_GAE": (0.95, 0.95, 0.95),
+    "Gradient Clipping": (5.0, 5.0, 5.0),
+    "Entropy Bonus": (0.01, 0.01, 0.01),
+    "PPO Ratio Clip": (0.2, 0.2, 0.2),
+    "PPO Minibatch": (160, 160, 160),
+    "PPO Optimization Epochs": (5, 5, 5),
+    "Intrinsic Reward Normalization": (False, False, False),
+    "Intrinsic Reward Coefficient": (5e3, 1e3, 1e3),
+}
+# Section 5.3.
+NETWORKS = {2: (64, 64), 4: (64, 128, 128, 64), 6: (64, 64, 128, 128, 64, 64)}
+
+each_depth = pytest.mark.parametrize(("column", "depth"), list(enumerate((2, 4, 6))))
+
+
+def preset(name, depth):
+    return ALGORITHMS[name].settings(preset=f"paper-depth{depth}")
+
+
+def at(table, column):
+    return {name: values[column] for name, values in table.items()}
+
+
+def optimisation(ppo):
+    return {
+        "Learning Rate": ppo.learning_rate,
+        "tau_GAE": ppo.gae_lambda,
+        "Gradient Clipping": ppo.max_gradient_norm,
+        "Entropy Bonus": ppo.entropy,
+        "PPO Ratio Clip": ppo.clip,
+        "PPO Minibatch": ppo.minibatch,
+        "PPO Optimization Epochs": ppo.passes,
+    }
+
+
+def test_there_is_a_preset_for_each_depth_of_the_paper():
+    assert PRESETS == {"paper-depth2": 2, "paper-depth4": 4, "paper-depth6": 6}
+    assert DEPTHS == NETWORKS
+
+
+@each_depth
+def test_eniacs_width_is_trained_with_the_numbers_of_table_1(column, depth):
+    width = preset("eniac", depth).bonus
+    assert at(WIDTH, column) == {
+        "lambda": width.weight,
+        "lambda_1": width.push,
+        "|Z_Q|": width.query_size,
+        "Learning Rate": width.learning_rate,
+        "|D_j|": width.buffer_batch,
+        "|D_Q|": width.query_batch,
+        "Gradient Clipping": width.max_gradient_norm,
+        "I": width.outer,
+        "J": width.inner,
+    }
+
+
+@each_depth
+@pytest.mark.parametrize("name", ["eniac", "pc-pg", "zero"])
+def test_algorithms_with_a_cover_are_optimised_with_the_numbers_of_table_2(name, column, depth):
+    settings = preset(name, depth)
+    epsilon = {"epsilon-greedy sampling": settings.roll_in.epsilon}
+    assert optimisation(settings.ppo) | epsilon == at(OPTIMISATION, column)
+
+
+@each_depth
+def test_rnd_has_the_numbers_of_table_3(column, depth):
+    settings = preset("ppo-rnd", depth)
+    assert at(RND, column) == optimisation(settings.ppo) | {
+        "Intrinsic Reward Normalization": settings.bonus.normalise,
+        "Intrinsic Reward Coefficient": settings.bonus.coefficient,
+    }
+    assert settings.bonus.learning_rate == RND["Learning Rate"][column]
+
+
+@each_depth
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_preset_has_the_papers_network_discount_and_horizon(name, column, depth):
+    settings = preset(name, depth)
+    assert settings.name == name
+    assert settings.hidden == NETWORKS[depth]
+    assert settings.ppo.gamma == 0.99
+    assert settings.trajectory == 100
+    assert settings.ppo.optimizer == "rmsprop"
+
+
+@each_depth
+def test_the_papers_width_is_its_equation_on_its_own_queries_by_its_maximum(column, depth):
+    width = preset("eniac", depth).bonus
+    assert width.training == "lagrangian"
+    assert width.wide == 0
+    assert width.twin == "copy"
+    assert width.normaliser == "max"
+    assert width.coefficient == 0.5
+    assert width.threshold is None
+
+
+def test_the_rows_differ_in_what_section_5_2_says_they_differ_in():
+    rows = {name: preset(name, 2) for name in ALGORITHMS}
+    assert {n: r.cover for n, r in rows.items()} == {
+        "eniac": "uniform",
+        "ppo": "none",
+        "ppo-rnd": "none",
+        "pc-pg": "log-det",
+        "zero": "log-det",
+    }
+    for name in ("eniac", "pc-pg", "zero"):
+        assert rows[name].combine == "max"
+    assert rows["ppo-rnd"].combine == "add"
+    assert rows["ppo"].bonus is None
+    assert rows["zero"].bonus.coefficient == 0
+    assert rows["pc-pg"].bonus.coefficient == 1
+
+
+@pytest.mark.parametrize("name", ["eniac", "pc-pg", "zero"])
+def test_an_epoch_with_a_cover_is_that_of_the_papers_program(name):
+    settings = preset(name, 2)
+    assert settings.num_envs * settings.trajectory * settings.loops == 500_000
+    assert settings.visits == 10 * 10 * 100
+    assert settings.interval == settings.exploit_from == 3
+    assert settings.roll_in.share == 0.8
+    assert settings.roll_in.length == "uniform"
+    assert settings.episodes == "continuing"
+    assert not settings.restart
+
+
+@pytest.mark.parametrize("name", ["ppo", "ppo-rnd"])
+def test_an_update_without_a_cover_is_of_ten_workers_and_a_hundred_steps(name):
+    settings = preset(name, 2)
+    assert (settings.num_envs, settings.trajectory) == (10, 100)
+    assert settings.num_envs * settings.trajectory * settings.loops == 500_000
+
+
+@pytest.mark.parametrize("depth", [2, 4, 6])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_our_own_settings_are_the_same_algorithm(name, depth):
+    ours, paper = ALGORITHMS[name].settings(depth), preset(name, depth)
+    assert ours.hidden == paper.hidden
+    assert ours.name == paper.name == name
+    assert ours.cover == paper.cover
+    assert ours.combine == paper.combine or ours.bonus is None
+    assert type(ours.bonus) is type(paper.bonus)
+
+
+def test_unknown_presets_and_depths_are_refused_with_those_that_exist():
+    row = ALGORITHMS["eniac"]
+    with pytest.raises(ValueError, match="preset is 'paper-depth3'; it must be one of paper-dept"):
+        row.settings(preset="paper-depth3")
+    with pytest.raises(ValueError, match="depth is 3; it must be one of 2, 4, 6"):
+        row.settings(3)
