@@ -24,7 +24,7 @@ Table = Float[np.ndarray, "states actions"]
 class FunctionClass(abc.ABC):
     """A set F of functions on pairs (s, a), every one of them with |f| <= `bound`.
 
-    A final class implements `_fit`, `__call__`, `widths` and, where it is smooth, `gradient`.
+    A final class implements `_fit`, `__call__`, `widths`, `sample` and, if smooth, `gradient`.
     `dim` is the number of parameters. `additive` says that parameters of a sum of functions are the
     sum of their parameters, so that an accumulated critic needs no stack; `convex` that the class
     is convex and symmetric, f in F implying -f in F.
@@ -82,6 +82,10 @@ class FunctionClass(abc.ABC):
         With a `threshold` (beta) a class that has to search for its widths may stop as soon as it
         knows on which side of it each one is; those with a closed form do not look at it.
         """
+
+    @abc.abstractmethod
+    def sample(self, rng: np.random.Generator) -> Params:
+        """Parameters of some member, drawn so as to reach all over the class."""
 
     def zero(self) -> Params:
         """Parameters of the function that is 0 everywhere, or constant where F has no such one.

@@ -51,6 +51,9 @@ class Linear(FunctionClass):
         moment = np.einsum("sad,sa->d", self.features, weight * target)
         return least_squares_in_ball(gram, moment, self.norm_bound)
 
+    def sample(self, rng: np.random.Generator) -> Params:
+        return uniform_in_ball(rng, self.dim, self.norm_bound)
+
     def __call__(self, params: Params) -> Table:
         return self.features @ np.asarray(params)
 
@@ -88,20 +91,62 @@ def least_squares_in_ball(
     which |u(lambda)| <= norm_bound. 1/|u| is nearly linear in lambda, and concave, so that Newton's
     method on it from the left never overshoots (More and Sorensen, 1983).
     """
+    _check_ball(norm_bound, ridge)
+    spectrum, basis = np.linalg.eigh((gram + gram.T) / 2)
+    return _secular(spectrum, basis.T @ moment, basis, norm_bound, ridge)
+
+
+def regression_in_ball(
+    features: Float[np.ndarray, "data dim"],
+    target: Float[np.ndarray, " data"],
+    weight: Float[np.ndarray, " data"],
+    norm_bound: float,
+    ridge: float = 0.0,
+) -> Params:
+    """argmin over |u| <= norm_bound of sum weight (target - u . features)^2 + ridge |u|^2, exactly.
+
+    As `least_squares_in_ball`, through the smaller of the two Gram matrices, so that features with
+    more dimensions than there are data (tangent features of a network) cost no more than the data.
+    """
+    scaled = features * np.sqrt(weight)[:, None]
+    target = target * np.sqrt(weight)
+    if len(scaled) >= scaled.shape[1]:
+        return least_squares_in_ball(scaled.T @ scaled, scaled.T @ target, norm_bound, ridge)
+    _check_ball(norm_bound, ridge)
+    spectrum, left = np.linalg.eigh(scaled @ scaled.T)
+    kept = spectrum > _rounding(spectrum)
+    spectrum, left = spectrum[kept], left[:, kept]
+    root = np.sqrt(spectrum)
+    return _secular(spectrum, root * (left.T @ target), scaled.T @ (left / root), norm_bound, ridge)
+
+
+def uniform_in_ball(rng: np.random.Generator, dim: int, radius: float) -> Params:
+    direction = rng.normal(size=dim)
+    return direction * (radius * rng.uniform() ** (1 / dim) / np.linalg.norm(direction))
+
+
+def _check_ball(norm_bound: float, ridge: float) -> None:
     if not norm_bound > 0:
         raise ValueError(f"norm_bound is {norm_bound}; expected a positive number, or infinity.")
     if not ridge >= 0:
         raise ValueError(f"ridge is {ridge}; expected 0 or more.")
-    spectrum, basis = np.linalg.eigh((gram + gram.T) / 2)
-    moment = basis.T @ moment
-    rounding = len(spectrum) * np.finfo(np.float64).eps * max(float(spectrum[-1]), 0.0)
+
+
+def _rounding(spectrum: np.ndarray) -> float:
+    return len(spectrum) * np.finfo(np.float64).eps * float(spectrum.max(initial=0.0))
+
+
+def _secular(
+    spectrum: np.ndarray, moment: np.ndarray, basis: np.ndarray, norm_bound: float, ridge: float
+) -> Params:
+    """The solution in a basis (orthonormal columns) in which the gram matrix is diagonal."""
+    rounding = _rounding(spectrum)
     spectrum = np.maximum(spectrum, 0.0) + ridge
     # The moment lies in the range of the gram matrix; what rounding puts elsewhere is dropped,
     # which also selects the shortest solution.
     kept = spectrum > rounding
     spectrum, moment, basis = spectrum[kept], moment[kept], basis[:, kept]
-    with np.errstate(divide="ignore", over="ignore"):
-        u = moment / spectrum
+    u = moment / spectrum
     shift = 0.0
     if np.linalg.norm(u) > norm_bound:
         for _ in range(_SECULAR_STEPS):

@@ -44,6 +44,9 @@ class Tabular(FunctionClass):
             values = np.where(seen, values, mean[:, None])
         return values.ravel()
 
+    def sample(self, rng: np.random.Generator) -> Params:
+        return rng.uniform(-self.bound, self.bound, size=self.dim)
+
     def __call__(self, params: Params) -> Table:
         return np.reshape(params, self.shape)
 
@@ -93,6 +96,9 @@ class Aggregation(FunctionClass):
         total = self._sums(weight)
         mean = self._sums(weight * target) / np.where(total > 0, total, 1.0)
         return np.clip(mean, -self.bound, self.bound)
+
+    def sample(self, rng: np.random.Generator) -> Params:
+        return rng.uniform(-self.bound, self.bound, size=self.dim)
 
     def __call__(self, params: Params) -> Table:
         return np.asarray(params)[self.groups]

@@ -1,0 +1,187 @@
+"""Function classes by name, with inputs and bounds that suit an MDP."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import Any
+
+import numpy as np
+
+from eniac.envs.base import Environment
+from eniac.envs.deep_sea import DeepSea
+from eniac.envs.lock import CombinationLock
+from eniac.envs.mdp import LinearMDP
+from eniac.envs.registry import unwrap
+from eniac.functions.base import FunctionClass, check_class_bound
+from eniac.functions.finite import Finite
+from eniac.functions.glm import GeneralisedLinear
+from eniac.functions.inputs import (
+    Inputs,
+    grid_coordinates,
+    lock_coordinates,
+    one_hot_pairs,
+    with_actions,
+)
+from eniac.functions.linear import Linear
+from eniac.functions.network import Network
+from eniac.functions.tabular import Aggregation, Tabular
+from eniac.functions.trees import Trees
+
+CLASSES: dict[str, type[FunctionClass]] = {
+    each.name: each
+    for each in (Tabular, Linear, GeneralisedLinear, Network, Trees, Finite, Aggregation)
+}
+INPUTS = ("features", "pairs", "one-hot", "coordinates")
+# What a constructor takes and the MDP gives; everything else is an option.
+_GIVEN = {"num_states", "num_actions", "features", "inputs", "bound"}
+
+
+def make_function_class(
+    name: str, mdp: Any, *, gamma: float | None = None, bound: float | None = None, **options: Any
+) -> FunctionClass:
+    """The class called `name` on the states and actions of `mdp` (an environment, or a `Model`).
+
+    `bound` is W, by default 1/(1-gamma)^2, which is what realisability of Q_b - b needs. For
+    'linear' it is the size of the weights of one-hot features: unless `norm_bound` is given, the
+    ball has the radius sqrt(dim) bound / max |phi|, and W is sqrt(dim) bound. ('finite' has the
+    bound of its list.) Where gamma is given, W below 1/(1-gamma) is refused.
+
+    `inputs` (for linear, glm, network and trees) are an array [states, actions, features], or
+    [states, features] to be put beside a one-hot of the action, or a name: 'features', those of a
+    linear MDP; 'pairs', a coordinate a pair; 'one-hot', of the state and of the action;
+    'coordinates', such as row and column. Default: features for a linear MDP; otherwise pairs for
+    linear and glm, one-hot for network, coordinates for trees.
+
+    'aggregation' takes `groups`, an array of group numbers [states] or [states, actions], or
+    `num_groups`, which cuts the list of states into as many pieces. 'finite' takes `tables`. All
+    other options are those of the class.
+
+    **Raises** ValueError for an unknown name, an unknown option, or a bound that is too small.
+    """
+    if name not in CLASSES:
+        raise ValueError(
+            f"no function class is called {name!r}.{_near(name, CLASSES)} There are: "
+            f"{', '.join(CLASSES)}."
+        )
+    env = unwrap(mdp) if isinstance(mdp, Environment) else mdp
+    table = env.tabular() if isinstance(env, Environment) else env
+    shape = np.shape(table.reward)
+    kind = CLASSES[name]
+    _check_options(kind, options)
+    if gamma is not None and not 0 < gamma < 1:
+        raise ValueError(f"gamma is {gamma}; expected a discount strictly between 0 and 1.")
+    if kind is Finite:
+        made = _finite(shape, options)
+    else:
+        if bound is None and gamma is None and not (kind is Linear and "norm_bound" in options):
+            raise ValueError("give bound, the W with |f| <= W, or gamma, for 1/(1-gamma)^2.")
+        if bound is None:
+            bound = 1.0 if gamma is None else 1 / (1 - gamma) ** 2
+        made = _make(kind, env, shape, check_class_bound(bound), options)
+    if gamma is not None and made.bound * (1 + 1e-12) < 1 / (1 - gamma):
+        raise ValueError(
+            f"the bound W of the class '{name}' is {made.bound:.6g}, smaller than 1/(1-gamma) = "
+            f"{1 / (1 - gamma):.6g}: it could not hold the values of this MDP. Give a larger bound."
+        )
+    return made
+
+
+def _make(
+    kind: Any, env: Any, shape: tuple[int, ...], bound: float, options: dict[str, Any]
+) -> FunctionClass:
+    if kind is Tabular:
+        return Tabular(*shape, bound=bound, **options)
+    if kind is Aggregation:
+        return Aggregation(_groups(shape, **options), bound)
+    inputs = resolve_inputs(options.pop("inputs", None), env, shape, kind.name)
+    if kind is Linear:
+        if "norm_bound" not in options:
+            longest = float(np.linalg.norm(inputs, axis=2).max())
+            options["norm_bound"] = np.sqrt(inputs.shape[2]) * bound / max(longest, 1e-300)
+        return Linear(inputs, **options)
+    return kind(inputs, bound=bound, **options)
+
+
+def resolve_inputs(given: Any, env: Any, shape: tuple[int, ...], kind: str) -> Inputs:
+    """The array that `inputs` of `make_function_class` stands for."""
+    num_states, num_actions = shape
+    if given is None:
+        given = {"network": "one-hot", "trees": "coordinates"}.get(kind, "pairs")
+        given = "features" if isinstance(env, LinearMDP) else given
+    if not isinstance(given, str):
+        array = np.asarray(given, dtype=np.float64)
+        array = with_actions(array, num_actions) if array.ndim == 2 else array
+        if array.ndim != 3 or array.shape[:2] != tuple(shape):
+            raise ValueError(
+                f"inputs have shape {np.shape(given)}; expected ({num_states}, {num_actions}, "
+                f"features) or ({num_states}, features)."
+            )
+        return array
+    if given == "features":
+        if not isinstance(env, LinearMDP):
+            raise ValueError(
+                "inputs='features' needs a linear MDP, which has features; give an array, or "
+                "'pairs', 'one-hot' or 'coordinates'."
+            )
+        return env.features
+    if given == "pairs":
+        return one_hot_pairs(num_states, num_actions)
+    if given == "one-hot":
+        return with_actions(np.eye(num_states), num_actions)
+    if given == "coordinates":
+        if isinstance(env, DeepSea):
+            return with_actions(grid_coordinates(env.size), num_actions)
+        if isinstance(env, CombinationLock):
+            return with_actions(lock_coordinates(env.length), num_actions)
+        return with_actions(np.arange(num_states, dtype=np.float64)[:, None], num_actions)
+    raise ValueError(
+        f"inputs is {given!r}; expected an array or one of {', '.join(INPUTS)}."
+        f"{_near(given, INPUTS)}"
+    )
+
+
+def _groups(shape: tuple[int, ...], groups: Any = None, num_groups: int | None = None):
+    num_states, num_actions = shape
+    if (groups is None) == (num_groups is None):
+        raise ValueError("aggregation takes either groups or num_groups.")
+    if num_groups is not None:
+        if not 1 <= num_groups <= num_states:
+            raise ValueError(f"num_groups is {num_groups}; expected 1 to {num_states}, the states.")
+        groups = np.arange(num_states) * num_groups // num_states
+    groups = np.asarray(groups)
+    if groups.shape == (num_states,):
+        groups = groups[:, None] * num_actions + np.arange(num_actions)
+    if groups.shape != tuple(shape):
+        raise ValueError(
+            f"groups have shape {groups.shape}; expected ({num_states},) or {tuple(shape)}."
+        )
+    return groups
+
+
+def _finite(shape: tuple[int, ...], options: dict[str, Any]) -> Finite:
+    if "tables" not in options:
+        raise ValueError("the finite class takes tables, an array [functions, states, actions].")
+    made = Finite(options["tables"])
+    if made.shape != tuple(shape):
+        raise ValueError(f"tables are of {made.shape} states and actions; expected {tuple(shape)}.")
+    return made
+
+
+def _check_options(kind: type[FunctionClass], options: dict[str, Any]) -> None:
+    if kind is Aggregation:
+        allowed = {"groups", "num_groups"}
+    else:
+        taken = set(inspect.signature(kind.__init__).parameters) - {"self"}
+        allowed = taken - _GIVEN | ({"inputs"} if taken & {"inputs", "features"} else set())
+    for option in options:
+        if option not in allowed:
+            raise ValueError(
+                f"the class '{kind.name}' has no option {option!r}.{_near(option, allowed)} It "
+                f"takes gamma, bound, {', '.join(sorted(allowed))}."
+            )
+
+
+def _near(given: object, names: Any) -> str:
+    near = difflib.get_close_matches(str(given).lower(), list(names), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""
