@@ -15,6 +15,7 @@ from eniac.checks import require, require_choices
 from eniac.envs.base import Environment
 from eniac.loop import DeepLearner
 from eniac.policies import DEPTHS, check_spaces
+from eniac.provable.table import PROVABLE, ProvableRow
 from eniac.updates.ppo import PPO
 
 
@@ -133,6 +134,14 @@ class Deep:
     def max_epochs(self) -> int | None:
         """Epochs until the cover is full."""
         return None if self.cover == "none" else self.capacity * self.interval
+
+    @property
+    def room(self) -> str:
+        """What decides `max_epochs`, for whoever wants more."""
+        return (
+            f"capacity = {self.capacity} policies, one every interval = {self.interval} epochs. "
+            "Give it a larger capacity"
+        )
 
     def summary(self) -> dict[str, object]:
         """The settings that tell one algorithm from another, for tables."""
@@ -258,7 +267,7 @@ def paper_rnd(depth: int) -> Deep:
     return paper_ppo(depth, "ppo-rnd", RND(coefficient=5e3 if depth == 2 else 1e3))
 
 
-ALGORITHMS: dict[str, Row] = {
+ALGORITHMS: dict[str, Row | ProvableRow] = {
     row.name: row
     for row in (
         Row(
@@ -312,4 +321,4 @@ ALGORITHMS: dict[str, Row] = {
             paper=lambda depth: paper_pc_pg(depth, 0.0, "zero"),
         ),
     )
-}
+} | PROVABLE

@@ -17,7 +17,7 @@ from eniac.envs import Environment, make
 from eniac.envs.registry import find
 from eniac.experiments import strict
 from eniac.experiments.errors import ConfigError, suggestion
-from eniac.loop import Learner
+from eniac.provable import Provable
 
 DEFAULT_EPOCHS = 50
 """How long a run is that was given no stop rule at all."""
@@ -43,7 +43,7 @@ class Evaluation:
 class Config:
     """Everything that decides a run. Impossible values are refused when it is made."""
 
-    algorithm: Annotated[Deep, tyro.conf.arg(name="")]
+    algorithm: Annotated[Deep | Provable, tyro.conf.arg(name="")]
     """The algorithm and its hyper-parameters."""
 
     env: str = "MountainCarContinuous-v0"
@@ -93,6 +93,7 @@ class Config:
         hints = get_type_hints(type(self), include_extras=True)
         for name in (item.name for item in dataclasses.fields(self) if item.name != "algorithm"):
             object.__setattr__(self, name, strict.conform(hints[name], getattr(self, name), name))
+        self._choose_for_env()
         _check_ranges(self)
         try:
             find(self.env, self.env_options)
@@ -106,7 +107,20 @@ class Config:
                 "`pip install 'eniac[wandb]'`, or leave wandb off."
             )
         if all(rule is None for rule in (self.epochs, self.steps, self.seconds, self.return_above)):
-            object.__setattr__(self, "epochs", DEFAULT_EPOCHS)
+            longest = getattr(self.algorithm, "max_epochs", None) or DEFAULT_EPOCHS
+            object.__setattr__(self, "epochs", min(longest, DEFAULT_EPOCHS))
+
+    def _choose_for_env(self) -> None:
+        """Lets an algorithm choose for the environment what it was not told."""
+        if not isinstance(self.algorithm, Provable):
+            return
+        try:
+            chosen = self.algorithm.for_env(self.env, self.env_options)
+        except ConfigError:
+            raise
+        except ValueError as error:
+            raise self._impossible(error) from error
+        object.__setattr__(self, "algorithm", chosen)
 
     @property
     def seed_numbers(self) -> range:
@@ -135,20 +149,26 @@ class Config:
     def make_env(self, horizon: int | None = None) -> Environment:
         """The environment of this config, with the episodes cut at `horizon`."""
         try:
-            return make(self.env, horizon=horizon or self.horizon, **self.env_options)
+            env = make(self.env, horizon=horizon or self.horizon, **self.env_options)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"env {self.env!r} cannot be made: {error}") from error
+        try:
+            return self.algorithm.adapt(env) if isinstance(self.algorithm, Provable) else env
+        except ValueError as error:
+            raise self._impossible(error) from error
 
-    def build(self) -> tuple[Learner, Environment]:
+    def build(self) -> tuple[Any, Environment]:
         """The learner, and the environment it is evaluated in."""
         try:
             learner = self.algorithm.build(self.make_env())
         except ConfigError:
             raise
         except ValueError as error:
-            name = self.algorithm.name
-            raise ConfigError(f"{name} cannot run on {self.env!r}: {error}") from error
+            raise self._impossible(error) from error
         return learner, self.make_env(self.evaluation_horizon)
+
+    def _impossible(self, error: ValueError) -> ConfigError:
+        return ConfigError(f"{self.algorithm.name} cannot run on {self.env!r}: {error}")
 
     def default_out(self, now: datetime.datetime | None = None) -> Path:
         """Where a run goes whose `out` was not given."""
@@ -212,8 +232,7 @@ def _check_ranges(config: Config) -> None:
     if longest is not None and (config.epochs or 0) > longest:
         raise ConfigError(
             f"epochs is {config.epochs}, but after {longest} the cover is full: it has room for "
-            f"capacity = {config.algorithm.capacity} policies, one every interval = "
-            f"{config.algorithm.interval} epochs. Give it a larger capacity."
+            f"{config.algorithm.room}."
         )
     if config.seconds is not None and config.seconds <= 0:
         raise ConfigError(f"seconds is {config.seconds}; it must be more than 0.")

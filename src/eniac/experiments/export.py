@@ -77,7 +77,7 @@ def load_policy(folder: Path | str) -> Any:
         learner, _ = Config.from_dict(about["config"]).build()
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
-    like = eqx.filter_eval_shape(lambda: learner.policy(learner.init(jax.random.key(0))))
+    like = _policy_shapes(learner)
     arrays, note = read_tensors(folder / POLICY)
     for name in ("seed", "epoch", "env_steps"):
         if note.get(name) != about.get(name):
@@ -86,6 +86,13 @@ def load_policy(folder: Path | str) -> Any:
                 f"{about.get(name)} in the other."
             )
     return unflatten(like, arrays, folder / POLICY)
+
+
+def _policy_shapes(learner: Any) -> Any:
+    """A policy of `learner`, or the shapes of its arrays."""
+    if not getattr(learner, "compiled", True):
+        return learner.policy(learner.init(0))
+    return eqx.filter_eval_shape(lambda: learner.policy(learner.init(jax.random.key(0))))
 
 
 def _seed_folder(folder: Path) -> Path:

@@ -13,7 +13,7 @@ from eniac.envs import Environment
 from eniac.experiments.checkpoint import newest_checkpoint
 from eniac.experiments.config import Config
 from eniac.experiments.errors import ConfigError, RunError
-from eniac.experiments.program import Program
+from eniac.experiments.host import make_program
 from eniac.experiments.stop import Progress
 from eniac.loop import Learner
 
@@ -69,7 +69,7 @@ def load_run(folder: Path | str) -> Run:
     folder = Path(folder)
     config = load_config(folder)
     learner, env = config.build()
-    program = Program(learner, env, config.evaluation, list(config.seed_numbers))
+    program = make_program(learner, env, config.evaluation, list(config.seed_numbers))
     checkpoint, warnings = newest_checkpoint(folder / "checkpoints", program.shapes)
     if checkpoint is None:
         raise RunError(f"{folder} has no checkpoint yet. Continue it with `eniac resume {folder}`.")

@@ -27,6 +27,7 @@ from eniac.experiments.errors import ConfigError, NonFiniteError, RunError
 from eniac.experiments.export import export_policies
 from eniac.experiments.figures import learning_curves
 from eniac.experiments.files import write_json
+from eniac.experiments.host import HostProgram, make_program
 from eniac.experiments.load import load_config
 from eniac.experiments.log import METRICS, TIMINGS, Logs, make_record
 from eniac.experiments.manifest import Manifest
@@ -63,7 +64,7 @@ def train(config: Config, *, console: Console | None = None) -> Result:
     use_compilation_cache()
     learner, env = config.build()
     folder = config.out or config.default_out()
-    program = Program(learner, env, config.evaluation, list(config.seed_numbers))
+    program = make_program(learner, env, config.evaluation, list(config.seed_numbers))
     _create(folder, config)
     return _Session(folder, config, program, console or Console()).run(None, [])
 
@@ -94,7 +95,7 @@ def resume(
     changes: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
     config = replace(config, out=folder, **changes)
     learner, env = config.build()
-    program = Program(learner, env, config.evaluation, list(config.seed_numbers))
+    program = make_program(learner, env, config.evaluation, list(config.seed_numbers))
     sizes = {name: _size(folder / name) for name in (METRICS, TIMINGS)}
     checkpoint, warnings = newest_checkpoint(folder / "checkpoints", program.shapes, sizes)
     session = _Session(folder, config, program, console or Console())
@@ -112,7 +113,9 @@ def resume(
 class _Session:
     """One stretch of a run, from its start or a checkpoint to its end or an interruption."""
 
-    def __init__(self, folder: Path, config: Config, program: Program, console: Console):
+    def __init__(
+        self, folder: Path, config: Config, program: Program | HostProgram, console: Console
+    ):
         self.folder = folder
         self.config = config
         self.program = program

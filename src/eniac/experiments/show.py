@@ -26,7 +26,7 @@ def report(console: Console, result: Any) -> int:
     rows = Table.grid(padding=(0, 2))
     speed = result.steps / max(result.seconds, 1e-9)
     for name, value in (
-        ("return", f"{shown}, {result.config.evaluation.episodes} episodes a seed"),
+        ("return", f"{shown}, {_judged_by(result.config)}"),
         ("ended by", result.ended),
         ("steps", f"{int(result.progress.steps.sum()):,}"),
         ("time", f"{duration(result.seconds)}, {speed:,.0f} steps/s"),
@@ -40,11 +40,28 @@ def report(console: Console, result: Any) -> int:
         ("policy  ", path / "policy"),
         ("watch it", f"eniac play {path}"),
         ("judge it", f"eniac evaluate {path}"),
-        ("go on   ", f"eniac resume {path} --epochs {2 * result.progress.epoch}"),
+        ("go on   ", _longer(result)),
     ):
+        if text is None:
+            continue
         line = Text.assemble("  ", (what, "dim"), f"  {text}")
         console.print(line, soft_wrap=True, highlight=False)
     return 0
+
+
+def _judged_by(config: Any) -> str:
+    if getattr(config.algorithm, "exact", False):
+        return "exact discounted values"
+    return f"{config.evaluation.episodes} episodes a seed"
+
+
+def _longer(result: Any) -> str | None:
+    """The command that makes a run twice as long, if its cover has room for that."""
+    epochs = 2 * result.progress.epoch
+    room = getattr(result.config.algorithm, "max_epochs", None)
+    if room is not None and epochs > room:
+        return None
+    return f"eniac resume {result.path} --epochs {epochs}"
 
 
 def evaluation_table(result: dict[str, Any]) -> Table:

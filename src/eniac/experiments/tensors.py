@@ -76,6 +76,9 @@ def unflatten(like: Any, arrays: dict[str, np.ndarray], path: Path) -> Any:
     values = [
         jax.random.wrap_key_data(jax.numpy.asarray(arrays[name]), impl=_key_impl(leaf))
         if _is_key(leaf)
+        # A learner on the host has 64-bit numbers, which JAX would make 32 bits of.
+        else arrays[name]
+        if isinstance(leaf, np.ndarray)
         else jax.numpy.asarray(arrays[name])
         for name, leaf in zip(names, leaves, strict=True)
     ]
