@@ -33,10 +33,10 @@ class Trees(FunctionClass):
     `widths`: two trees may put a leaf around one input and agree everywhere else, so their
     difference there is held back by the data at that very input only, and the width is *exactly*
     min(2W, epsilon / sqrt(count of the input)), the count form of the finest partition. A box
-    around an input takes at most two splits a feature, fewer at the edge of the grid; where
-    `max_leaves` is too few for it (`separable` is False) the same number is an upper bound: such
-    pairs may stay unknown too long, never become known too early. Trees hence explore like tables,
-    and generalise in the fit only.
+    around an input takes at most two splits a feature, often fewer; where `max_leaves` is too few
+    for it (`separable` is False) the same number is an upper bound: such pairs may stay unknown too
+    long, never become known too early. Trees hence explore like tables, and generalise in the fit
+    only. (A sum of trees contains each single tree, so the same holds for ensembles.)
     """
 
     name = "trees"
@@ -76,13 +76,32 @@ class Trees(FunctionClass):
         self._nodes = 2 * self._leaves - 1
         self.dim = num_trees * self._nodes * _COLUMNS
 
+    def isolating_splits(self, state: int, action: int) -> list[tuple[int, float, bool]]:
+        """Splits (feature, threshold, is the input above it) that leave one input by itself.
+
+        Chosen greedily, each to cut off as many of the other inputs as it can: few, though not
+        always the fewest.
+        """
+        x = self.inputs[state, action]
+        others = np.unique(self._flat, axis=0)
+        others = others[np.any(others != x, axis=1)]
+        splits = []
+        while len(others):
+            cut = np.stack([others < x, others > x])  # by a split just below x, just above x
+            above, feature = divmod(int(cut.sum(axis=1).argmax()), len(x))
+            side = others[cut[above, :, feature], feature]
+            near = side.min() if above else side.max()
+            splits.append((feature, float(near + x[feature]) / 2, not above))
+            others = others[~cut[above, :, feature]]
+        return splits
+
     @property
     def separable(self) -> Bool[np.ndarray, "states actions"]:
-        """Which inputs a single tree can put into a leaf of their own; there `widths` is exact."""
-        below = self._flat > self._flat.min(axis=0)
-        above = self._flat < self._flat.max(axis=0)
-        splits = below.sum(axis=1) + above.sum(axis=1)
-        return (splits + 1 <= self._leaves).reshape(self.shape)
+        """Which inputs a single tree can surely put into a leaf of their own: `widths` is exact."""
+        if self._leaves == int(self._groups.max()) + 1:
+            return np.ones(self.shape, dtype=bool)  # a leaf each
+        leaves = [len(self.isolating_splits(*pair)) + 1 for pair in np.ndindex(*self.shape)]
+        return np.array(leaves).reshape(self.shape) <= self._leaves
 
     def _fit(self, target: Table, weight: Table, start: Params | None) -> Params:
         seen = weight.ravel() > 0
