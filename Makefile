@@ -1,6 +1,6 @@
 # `make` lists what there is. Everything runs in .venv, which is made on the first call.
 
-DEMO = .venv/bin/eniac train ppo --env DeepSea-4
+DEMO = .venv/bin/eniac train eniac --depth 2 --seed 0 --return-above 93 --out runs/demo
 WORKERS = 2
 
 RUN = .venv/bin/python -m
@@ -13,7 +13,8 @@ help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
 		printf '  make %-10s %s\n' "$$target" "$$text"; done
 
-demo: venv ## train on an environment and end with a picture and a summary
+demo: venv ## train eniac on mountain car until it is solved; summary and pictures at the end
+	@if [ -e runs/demo ]; then echo "replacing runs/demo of an earlier call"; rm -rf runs/demo; fi
 	@$(DEMO)
 
 test: lint ## ruff, basedpyright and all tests but the slow ones

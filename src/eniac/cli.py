@@ -18,6 +18,7 @@ import tyro
 from rich.console import Console
 
 import eniac
+from eniac.experiments.commands import COVER, PLOT, at_least, cover, open_run, plot
 from eniac.experiments.errors import ConfigError, EniacError, suggestion
 from eniac.experiments.show import (
     algorithm_table,
@@ -33,7 +34,7 @@ Folder = tyro.conf.Positional[Path]
 
 TRAIN = """Train ALGORITHM in an environment, for one seed or several side by side.
 
-Everything goes to one folder: metrics, checkpoints, figure, policy.
+Everything goes to one folder: metrics, checkpoints, pictures, policy.
 
 Ctrl-C finishes the epoch and saves; `eniac resume` goes on from there.
 
@@ -70,15 +71,6 @@ PLAY = """Play one episode with a run's newest policy and draw it as a GIF.
 Examples:
   eniac play runs/sea
   eniac play runs/sea --deterministic --out sea.gif
-"""
-
-PLOT = """Draw the learning curves of one run or several in one figure (PNG).
-
-The line is the mean of a run's seeds, the band reaches over all of them.
-
-Examples:
-  eniac plot runs/sea
-  eniac plot runs/sea runs/other --out both.png
 """
 
 LIST = """Show the environments or the algorithms there are.
@@ -210,7 +202,8 @@ def _resume(rest: list[str]) -> int:
         seconds: float | None = None,
         return_above: float | None = None,
     ) -> int:
-        """
+        """Continues a run.
+
         Args:
             run: Folder of the run.
             epochs: Stop after this many epochs, those already done included.
@@ -246,7 +239,8 @@ def _evaluate(rest: list[str]) -> int:
         seed: int = 0,
         json: tyro.conf.FlagCreatePairsOff[bool] = False,
     ) -> int:
-        """
+        """Judges a run's policies.
+
         Args:
             run: Folder of the run.
             episodes: Number of episodes for each seed of the run.
@@ -268,9 +262,9 @@ def _evaluate_run(
     seed: int,
     as_json: bool,
 ) -> int:
-    _at_least(1, episodes=episodes, horizon=horizon)
-    _at_least(0, seed=seed)
-    run = _load(folder)
+    at_least(1, episodes=episodes, horizon=horizon)
+    at_least(0, seed=seed)
+    run = open_run(folder)
     from eniac.experiments.evaluate import evaluate_run
 
     result = evaluate_run(run, episodes, seed, deterministic, horizon)
@@ -290,7 +284,8 @@ def _play(rest: list[str]) -> int:
         deterministic: tyro.conf.FlagCreatePairsOff[bool] = False,
         out: Path | None = None,
     ) -> int:
-        """
+        """Plays an episode.
+
         Args:
             run: Folder of the run.
             seed: Which of the run's seeds to play. None: the first.
@@ -298,8 +293,8 @@ def _play(rest: list[str]) -> int:
             deterministic: Take the most likely action instead of sampling one.
             out: The GIF. None: figures/play.gif in the run's folder.
         """
-        _at_least(0, episode=episode)
-        loaded = _load(run)
+        at_least(0, episode=episode)
+        loaded = open_run(run)
         from eniac.experiments.play import play_episode, save_gif
 
         played = play_episode(loaded, seed, episode, deterministic)
@@ -316,29 +311,11 @@ def _play(rest: list[str]) -> int:
 
 
 def _plot(rest: list[str]) -> int:
-    def plot(
-        runs: tyro.conf.Positional[tuple[Path, ...]],
-        /,
-        out: Path | None = None,
-        metric: str = "return_mean",
-    ) -> int:
-        """
-        Args:
-            runs: Folders of runs.
-            out: The PNG. None: figures/learning_curve.png of the run, or learning_curves.png here
-                if there are several runs.
-            metric: What to draw, any number that stands in metrics.jsonl.
-        """
-        if not runs:
-            raise ConfigError("Which run? For instance `eniac plot runs/sea`.")
-        from eniac.experiments.figures import learning_curves
-
-        default = runs[0] / "figures" / "learning_curve.png"
-        path = out or (default if len(runs) == 1 else Path("learning_curves.png"))
-        print(f"The figure is in {learning_curves(runs, path, metric)}")
-        return 0
-
     return _parse(plot, "plot", PLOT, rest)
+
+
+def _cover(rest: list[str]) -> int:
+    return _parse(cover, "cover", COVER, rest)
 
 
 def _list(rest: list[str]) -> int:
@@ -347,7 +324,8 @@ def _list(rest: list[str]) -> int:
         raise ConfigError(f"{rest[0]!r} cannot be listed, only envs and algorithms.{hint}")
 
     def show(what: tyro.conf.Positional[Literal["envs", "algorithms"]], /) -> int:
-        """
+        """Shows a table.
+
         Args:
             what: What to show.
         """
@@ -359,14 +337,15 @@ def _list(rest: list[str]) -> int:
 
 def _export(rest: list[str]) -> int:
     def export(run: Folder, /, out: Annotated[Path, tyro.conf.arg(metavar="DIR")]) -> int:
-        """
+        """Writes policies.
+
         Args:
             run: Folder of the run.
             out: Folder to write to; each seed gets a folder in it.
         """
         from eniac.experiments.export import export_run
 
-        for folder in export_run(_load(run), out):
+        for folder in export_run(open_run(run), out):
             print(f"Wrote {folder}")
         return 0
 
@@ -388,28 +367,12 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "resume": (_resume, "Continue a run that was interrupted, or make it longer"),
     "evaluate": (_evaluate, "Play episodes with a run's policies and report returns"),
     "play": (_play, "Draw an episode of a run's policy as a GIF"),
-    "plot": (_plot, "Draw learning curves of runs"),
+    "plot": (_plot, "Draw learning curves, visited states or the bonus of runs"),
+    "cover": (_cover, "Show the policies of a run's cover: weight, return, coverage"),
     "list": (_list, "Show the environments or the algorithms"),
     "export": (_export, "Write a run's policies as safetensors"),
     "guarantee": (_guarantee, "Print what a theorem of the paper asks for and promises"),
 }
-
-
-def _load(folder: Path) -> Any:
-    from eniac.experiments.cache import use_compilation_cache
-    from eniac.experiments.load import load_run
-
-    use_compilation_cache()
-    run = load_run(folder)
-    for warning in run.warnings:
-        print(f"Warning: {warning}", file=sys.stderr)
-    return run
-
-
-def _at_least(bound: int, **values: int | None) -> None:
-    for name, value in values.items():
-        if value is not None and value < bound:
-            raise ConfigError(f"{name} is {value}; it must be {bound} or more.")
 
 
 if __name__ == "__main__":

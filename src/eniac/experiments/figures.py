@@ -44,8 +44,9 @@ def learning_curves(runs: Sequence[Path], out: Path, metric: str = "return_mean"
             )
             for row in values if len(seeds) <= 10 else ():
                 axes.plot(steps, row, color=colour, alpha=0.25, linewidth=0.7)
-        marker = "o" if len(steps) == 1 else None
-        axes.plot(steps, values.mean(0), color=colour, linewidth=2.0, label=label, marker=marker)
+        marker = "o" if len(steps) <= 20 else None
+        style = {"color": colour, "linewidth": 2.0, "marker": marker, "markersize": 5}
+        axes.plot(steps, values.mean(0), label=label, **style)
     axes.set_xlabel("environment steps of a seed")
     axes.set_ylabel(_NAMES.get(metric, metric.replace("_", " ")))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))

@@ -31,7 +31,7 @@ class Manifest:
             "end": None,
             "ended": None,
             "from_epoch": epoch,
-            "warnings": warnings,
+            "warnings": list(warnings),
             "versions": _versions(),
             "commit": _commit(),
             "machine": _machine(),
@@ -46,6 +46,11 @@ class Manifest:
             "epoch": epoch,
             "sessions": [*previous.get("sessions", []), session],
         }
+        write_json(self._path, self._data)
+
+    def warn(self, text: str) -> None:
+        """Adds a warning to those of the session."""
+        self._data["sessions"][-1]["warnings"].append(text)
         write_json(self._path, self._data)
 
     def end(self, ended: str, epoch: int, **more: Any) -> None:

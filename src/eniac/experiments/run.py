@@ -6,6 +6,7 @@ import contextlib
 import signal
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from eniac.experiments.advice import Adviser
 from eniac.experiments.cache import use_compilation_cache
 from eniac.experiments.checkpoint import (
     Checkpoint,
@@ -25,12 +27,12 @@ from eniac.experiments.checkpoint import (
 from eniac.experiments.config import Config
 from eniac.experiments.errors import ConfigError, NonFiniteError, RunError
 from eniac.experiments.export import export_policies
-from eniac.experiments.figures import learning_curves
 from eniac.experiments.files import write_json
 from eniac.experiments.host import HostProgram, make_program
-from eniac.experiments.load import load_config
-from eniac.experiments.log import METRICS, TIMINGS, Logs, make_record
+from eniac.experiments.load import Run, load_config
+from eniac.experiments.log import METRICS, TIMINGS, Logs, Record, make_record
 from eniac.experiments.manifest import Manifest
+from eniac.experiments.pictures import draw_all
 from eniac.experiments.program import Outcome, Program
 from eniac.experiments.progress import Display
 from eniac.experiments.stop import Progress, verdicts
@@ -134,10 +136,15 @@ class _Session:
                 with Display(self.console, self.config) as display, _Signals(display) as signals:
                     for warning in warnings:
                         display.warn(warning)
-                    result = self._loop(checkpoint, progress, logs, display, signals)
+
+                    def warn(text: str) -> None:
+                        display.warn(text)
+                        manifest.warn(text)
+
+                    result = self._loop(checkpoint, progress, logs, display, signals, warn)
                     if result.signal is None:
-                        display.say("Writing the policy and the figure")
-                        self._finish(result)
+                        display.say("Writing the policy and the pictures")
+                        self._finish(result, warn)
             finally:
                 logs.close()
         except BaseException as error:
@@ -163,6 +170,7 @@ class _Session:
         logs: Logs,
         display: Display,
         signals: _Signals,
+        warn: Callable[[str], None],
     ) -> Result:
         start = progress
         if checkpoint is None:
@@ -174,6 +182,7 @@ class _Session:
         else:
             states = self.program.place(checkpoint.state)
         saved = progress.epoch
+        adviser = Adviser(getattr(self.config.algorithm, "combine", None))
         display.say("Compiling (the next start will be faster)")
         self.program.compile(states)
         while True:
@@ -195,8 +204,10 @@ class _Session:
             progress = progress.advance(
                 active, outcome.metrics["steps"], outcome.metrics["return_mean"], seconds
             )
-            speed = self._log(outcome, active, progress, seconds, logs)
+            records, speed = self._log(outcome, active, progress, seconds, logs)
             display.update(progress, speed)
+            for advice in adviser.advice(records):
+                warn(advice)
             if progress.epoch % self.config.checkpoint_every == 0:
                 self._save(states, progress, logs)
                 saved = progress.epoch
@@ -223,7 +234,7 @@ class _Session:
         progress: Progress,
         seconds: float,
         logs: Logs,
-    ) -> float:
+    ) -> tuple[list[Record], float]:
         rows = [k for k in range(self.config.seeds) if active[k]]
         records = [
             make_record(
@@ -242,14 +253,14 @@ class _Session:
             "steps_per_second": round(speed, 1),
         }
         logs.write(records, timing)
-        return speed
+        return records, speed
 
     def _save(self, states: Any, progress: Progress, logs: Logs) -> None:
         # The lines first: a checkpoint must never point beyond the end of its logs.
         checkpoint = Checkpoint(states, progress, logs.sync())
         save_checkpoint(self.folder / "checkpoints", checkpoint, self.config.keep)
 
-    def _finish(self, result: Result) -> None:
+    def _finish(self, result: Result, warn: Callable[[str], None]) -> None:
         export_policies(
             self.folder / "policy",
             self.config,
@@ -257,7 +268,11 @@ class _Session:
             self._states,
             result.progress,
         )
-        learning_curves([self.folder], self.folder / "figures" / "learning_curve.png")
+        config, learner = self.config, self.program.learner
+        env = config.make_env(config.evaluation_horizon)
+        run = Run(self.folder, config, learner, env, self._states, result.progress, [])
+        for warning in draw_all(run, self.folder / "figures")[1]:
+            warn(warning)
 
 
 class _Signals:

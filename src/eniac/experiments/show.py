@@ -35,9 +35,14 @@ def report(console: Console, result: Any) -> int:
     name = result.config.algorithm.name
     console.print(Panel(rows, title=f"{name} on {result.config.env}", expand=False))
     # Outside the panel, which would break long paths: these are there to be copied.
+    pictures = sorted((path / "figures").glob("*.png"))
+    cover = [("cover   ", f"eniac cover {path}")] * (
+        getattr(result.config.algorithm, "cover", "none") != "none"
+    )
     for what, text in (
-        ("figure  ", path / "figures" / "learning_curve.png"),
+        *(("picture ", picture) for picture in pictures),
         ("policy  ", path / "policy"),
+        *cover,
         ("watch it", f"eniac play {path}"),
         ("judge it", f"eniac evaluate {path}"),
         ("go on   ", _longer(result)),
@@ -84,6 +89,47 @@ def evaluation_table(result: dict[str, Any]) -> Table:
             f"{row['length_mean']:.4g}",
         )
     return table
+
+
+def cover_table(result: dict[str, Any]) -> Group:
+    """What `cover_report` returned."""
+    total = result["cells"]
+
+    def share(count: int) -> str:
+        return f"{count:,}" if total is None else f"{count / total:.1%}"
+
+    limit = f"cut after {result['horizon']} steps" if result["horizon"] else "until they end"
+    table = Table(
+        title=f"{result['algorithm']} on {result['env']}, seed {result['seed']}, "
+        f"epoch {result['epoch']}"
+    )
+    for name in ("policy", "weight", "return", "std", "length", "covered", "new"):
+        table.add_column(name, justify="right")
+
+    def add(name: str, row: dict[str, Any], weight: str, *coverage: str) -> None:
+        numbers = (f"{row[key]:.4g}" for key in ("return_mean", "return_std", "length_mean"))
+        table.add_row(name, weight, *numbers, *coverage)
+
+    for row in result["policies"]:
+        add(
+            str(row["number"]),
+            row,
+            f"{row['weight']:.3f}",
+            share(row["covered"]),
+            share(row["new"]),
+        )
+    table.add_section()
+    add("exploring", result["exploring"], "-", "-", "-")
+    add("exploiting", result["exploiting"], "-", "-", "-")
+    what = "share of the cells" if total is not None else "number of cells"
+    notes = Text(
+        f"return: {result['episodes']} episodes, {limit}, sampled actions\n"
+        f"covered: {what} that the policy's visits in the buffer touch; new: those that no policy "
+        f"before it touched ({result['cell']})\n"
+        f"all policies together: {share(result['covered'])}",
+        style="dim",
+    )
+    return Group(table, notes)
 
 
 def env_table() -> Table:

@@ -1,0 +1,63 @@
+"""What a run should tell its user while it goes on: a bonus that does not do its work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+UNHEARD = 0.001
+"""Share of steps at which the bonus exceeds the reward, below which it has no say."""
+
+
+class Adviser:
+    """Reads the records of a run and warns of each trouble once a fit of the bonus.
+
+    A fit goes with a new policy of the cover; until the next one its records repeat what it was
+    like, and so is the warning not repeated.
+    """
+
+    def __init__(self, combine: str | None = None):
+        self._combine = combine
+        self._told: dict[tuple[int, str], Any] = {}
+
+    def advice(self, records: Sequence[Mapping[str, Any]]) -> list[str]:
+        """The warnings that the records of one epoch, a record for each seed, give reason to."""
+        seeds: dict[str, list[int]] = {}
+        for record in records:
+            for trouble in self._troubles(record):
+                fit = record.get("cover/count")
+                if self._told.get((record["seed"], trouble), -1) != fit:
+                    self._told[record["seed"], trouble] = fit
+                    seeds.setdefault(trouble, []).append(record["seed"])
+        epoch = max((record["epoch"] for record in records), default=0)
+        return [
+            f"epoch {epoch}, seed{'s' * (len(who) > 1)} {', '.join(map(str, who))}: {text}"
+            for text, who in seeds.items()
+        ]
+
+    def _troubles(self, record: Mapping[str, Any]) -> list[str]:
+        troubles = []
+        if record.get("width/diverged"):
+            troubles.append(DIVERGED)
+        elif record.get("width/collapsed"):
+            troubles.append(COLLAPSED)
+        share = record.get("explore/bonus_decides")
+        positive = (record.get("explore/bonus") or 0) > 0
+        if self._combine == "max" and positive and share is not None and share < UNHEARD:
+            troubles.append(NO_SAY)
+        return troubles
+
+
+DIVERGED = (
+    "the width network diverged, so the bonus of the fit before stays in use. Try "
+    "--bonus.training constrained, or a smaller --bonus.learning-rate."
+)
+COLLAPSED = (
+    "the width is nearly the same everywhere, so the bonus tells no state from another and leads "
+    "nowhere until the next fit. Try --bonus.training constrained, or more steps of it "
+    "(--bonus.outer)."
+)
+NO_SAY = (
+    "rewards exceed the bonus nearly everywhere, so under max(r, b) it has no say and nothing is "
+    "explored for its sake. Try --combine add, a larger --bonus.coefficient, or smaller rewards."
+)
