@@ -14,7 +14,6 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import BoundaryNorm, ListedColormap, LogNorm, to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from PIL import Image
 
@@ -82,6 +81,11 @@ def counted(counts: np.ndarray) -> dict[str, Any]:
     return {"cmap": COUNTS, "norm": LogNorm(0.5, max(float(np.max(counts)), 2.0))}
 
 
+def bonus_colours(values: np.ndarray) -> dict[str, Any]:
+    """How a bonus is coloured: from 0 to its largest value."""
+    return {"cmap": BONUS, "vmin": 0.0, "vmax": float(np.max(values)) or 1.0}
+
+
 def masked(counts: np.ndarray) -> np.ndarray:
     """Counts without the zeros, which stay paper."""
     return np.ma.masked_less(counts, 1)
@@ -104,8 +108,3 @@ def save(figure: Figure, out: Path) -> None:
     with Image.open(content) as image:
         palette = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
     palette.save(out, "PNG", optimize=True)
-
-
-def stroke(colour: str) -> Any:
-    """A thin rim around a line."""
-    return withStroke(linewidth=7, foreground=colour)

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from eniac.envs import DeepSea, Environment, MountainCarContinuous, unwrap
@@ -18,18 +19,17 @@ from eniac.envs.mountain_car import GOAL_POSITION
 from eniac.experiments.coverage import PARTS_OF_A_PLANE
 from eniac.experiments.figures import COLOURS
 from eniac.experiments.ink import (
-    BONUS,
     BOX,
     INK,
     PAPER,
     START,
+    bonus_colours,
     colour_bar,
     counted,
     label_policies,
     legend,
     masked,
     policy_colours,
-    stroke,
     whole,
 )
 
@@ -114,7 +114,7 @@ class Plane:
         axes.scatter(
             *points[order].T,
             c=[colours[k] for k in owner[order]],
-            s=3,
+            s=3 if len(order) > 5000 else 12,
             alpha=0.6,
             linewidths=0,
         )
@@ -147,7 +147,9 @@ class Plane:
     def draw_bonus(self, figure: Figure, axes: Axes, values: np.ndarray) -> None:
         self._frame(axes)
         grid = values.max(1).reshape(FINE, FINE)
-        mesh = axes.pcolormesh(*self._middles(FINE), grid, cmap=BONUS, vmin=0, shading="nearest")
+        mesh = axes.pcolormesh(
+            *self._middles(FINE), grid, **bonus_colours(values), shading="nearest"
+        )
         colour_bar(figure, axes, mesh, "bonus")
         self._landmarks(axes, PAPER)
 
@@ -163,18 +165,27 @@ class Plane:
 
     def _landmarks(self, axes: Axes, colour: str = INK) -> None:
         """The start states, and the goal where there is a line of it."""
-        (left, bottom), (right, top) = self.start
-        line = axes.plot(
-            [left, right],
-            [(bottom + top) / 2] * 2,
-            color=START,
-            linewidth=5,
-            solid_capstyle="round",
+        least = 0.025 * (self.high - self.low)
+        middle = (self.start[0] + self.start[1]) / 2
+        sides = np.maximum(self.start[1] - self.start[0], least)
+        axes.add_patch(
+            Rectangle(
+                tuple(middle - sides / 2),
+                *sides,
+                facecolor=START,
+                edgecolor=colour,
+                linewidth=1.2,
+                zorder=3,
+            )
         )
-        line[0].set_path_effects([stroke(colour)])
-        middle = ((left + right) / 2, (bottom + top) / 2)
         axes.annotate(
-            "start", middle, (0, 8), textcoords="offset points", ha="center", color=INK, bbox=BOX
+            "start",
+            (middle[0], middle[1] + sides[1] / 2),
+            (0, 4),
+            textcoords="offset points",
+            ha="center",
+            color=INK,
+            bbox=BOX,
         )
         if self.goal is not None:
             axes.axvline(self.goal, color=colour, linewidth=1.8, linestyle="--")
@@ -222,20 +233,21 @@ class Sea:
         self._counts(figure, axes, observations.sum(0))
 
     def draw_bonus(self, figure: Figure, axes: Axes, values: np.ndarray) -> None:
-        colour_bar(figure, axes, self._show(axes, values.max(1), cmap=BONUS, vmin=0), "bonus")
+        colour_bar(figure, axes, self._show(axes, values.max(1), **bonus_colours(values)), "bonus")
 
     def _counts(self, figure: Figure, axes: Axes, counts: np.ndarray) -> None:
         colour_bar(figure, axes, self._show(axes, masked(counts), **counted(counts)))
 
     def _show(self, axes: Axes, values: np.ndarray, **style: Any) -> Any:
-        row, column = np.divmod(np.arange(self.size**2), self.size)
-        # No dive comes to the right of the diagonal.
-        shown = np.ma.masked_where(column > row, np.ma.masked_invalid(values))
-        axes.set_facecolor("#eeeeee")
+        shape = (self.size, self.size)
+        row, column = np.indices(shape)
+        # Grey: right of the diagonal, where no dive comes. White: cells without a value.
+        axes.imshow(column > row, cmap=ListedColormap([PAPER, "#dddddd"]), vmin=0, vmax=1)
+        shown = np.ma.masked_where(column > row, np.ma.masked_invalid(values).reshape(shape))
         axes.set_xlabel("column")
         axes.set_ylabel("row")
         whole(axes)
-        return axes.imshow(shown.reshape(self.size, self.size), **style)
+        return axes.imshow(shown, **style)
 
 
 class Row:
@@ -274,7 +286,7 @@ class Row:
         axes.xaxis.set_major_locator(MaxNLocator(9, integer=True))
 
     def draw_bonus(self, figure: Figure, axes: Axes, values: np.ndarray) -> None:
-        mesh = self._show(axes, values.T, "action", 0, cmap=BONUS, vmin=0)
+        mesh = self._show(axes, values.T, "action", 0, **bonus_colours(values))
         colour_bar(figure, axes, mesh, "bonus")
 
     def _count(self, observations: np.ndarray) -> np.ndarray:

@@ -1,0 +1,46 @@
+"""Train ENIAC on continuous mountain car from Python, load its policy and judge it.
+
+    python examples/train_eniac.py [FOLDER]
+
+About a minute, most of it for compilation the first time. The same from the command line:
+
+    eniac train eniac --return-above 93 --epochs 20 --out FOLDER
+"""
+
+import sys
+from pathlib import Path
+
+import jax
+
+from eniac.algorithms import ALGORITHMS
+from eniac.experiments import Config, load_policy, train
+from eniac.sampling import evaluate
+
+
+def main(out: Path) -> float:
+    """Trains in the folder `out` and returns the mean return of the policy found."""
+    config = Config(
+        ALGORITHMS["eniac"].settings(depth=2),
+        env="MountainCarContinuous-v0",
+        return_above=93,  # stop when an evaluation is above this,
+        epochs=20,  # or after so many epochs
+        out=out,
+    )
+    result = train(config)
+    print(f"{result.steps:,} steps in {result.seconds:.0f} s, ended by: {result.ended}")
+
+    # A policy is a function of one observation. The folder can be copied anywhere.
+    policy = load_policy(out / "policy" / "seed-0")
+    distribution, value = policy(jax.numpy.array([-0.5, 0.0]))
+    print(f"at rest in the valley: action {distribution.mean[0]:+.2f}, value {value:.1f}")
+
+    env = config.make_env(config.evaluation_horizon)
+    judged = evaluate(env, policy, jax.random.key(1), num_episodes=200)
+    mean = float(judged.returns.mean())
+    print(f"200 fresh episodes: mean return {mean:.1f}, mean length {judged.lengths.mean():.0f}")
+    print(f"pictures: {out / 'figures'}")
+    return mean
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/train_eniac"))
