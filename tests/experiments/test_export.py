@@ -18,7 +18,7 @@ from eniac.experiments import (
 
 @pytest.fixture
 def run(toy_config, console, monkeypatch):
-    monkeypatch.setattr("eniac.experiments.run.learning_curves", lambda runs, out: out)
+    monkeypatch.setattr("eniac.experiments.run.draw_all", lambda run, folder: ([], []))
     return load_run(train(toy_config(seeds=2), console=console).path)
 
 

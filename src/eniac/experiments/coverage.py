@@ -8,6 +8,7 @@ import gymnasium
 import jax
 import numpy as np
 
+from eniac.algorithms import Deep
 from eniac.experiments.errors import RunError
 from eniac.experiments.load import Run, take_seed
 from eniac.sampling import evaluate
@@ -84,9 +85,10 @@ def visits_of(run: Run, state: Any) -> list[np.ndarray]:
     """
     if not has_cover(state):
         raise RunError(
-            f"{run.path} is a run of {run.config.algorithm.name}, which has no policy cover. "
+            f"{run.path} is a run of {run.config.algorithm.name}, which has no cover of networks. "
             "Algorithms with one: eniac, pc-pg, zero."
         )
+    assert isinstance(run.config.algorithm, Deep)
     count, visits = int(state.cover.count), run.config.algorithm.visits
     if count == 0:
         raise RunError(

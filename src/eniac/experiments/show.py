@@ -36,13 +36,10 @@ def report(console: Console, result: Any) -> int:
     console.print(Panel(rows, title=f"{name} on {result.config.env}", expand=False))
     # Outside the panel, which would break long paths: these are there to be copied.
     pictures = sorted((path / "figures").glob("*.png"))
-    cover = [("cover   ", f"eniac cover {path}")] * (
-        getattr(result.config.algorithm, "cover", "none") != "none"
-    )
     for what, text in (
         *(("picture ", picture) for picture in pictures),
         ("policy  ", path / "policy"),
-        *cover,
+        ("cover   ", f"eniac cover {path}" if _has_cover(result.config.algorithm) else None),
         ("watch it", f"eniac play {path}"),
         ("judge it", f"eniac evaluate {path}"),
         ("go on   ", _longer(result)),
@@ -52,6 +49,13 @@ def report(console: Console, result: Any) -> int:
         line = Text.assemble("  ", (what, "dim"), f"  {text}")
         console.print(line, soft_wrap=True, highlight=False)
     return 0
+
+
+def _has_cover(algorithm: Any) -> bool:
+    """Whether `eniac cover` has something to show."""
+    from eniac.algorithms import Deep
+
+    return isinstance(algorithm, Deep) and algorithm.cover != "none"
 
 
 def _judged_by(config: Any) -> str:
