@@ -74,13 +74,15 @@ class Deep:
     visits: int = 10_000
     """steps that a policy of the cover adds to the buffer"""
     visit_envs: int = 10
-    """environments that they are made in, each from a reset"""
+    """environments that they are made in, each from a reset, when continuing; when episodic, there
+    are as many as make trajectories of the usual length"""
     capacity: int = 17
     """policies that the cover has room for"""
     exploit_from: int = 3
     """epoch at which the exploiting policy starts to learn"""
-    restart: bool = False
-    """whether the exploiting policy starts afresh whenever the cover grows"""
+    restart: int = 0
+    """epochs after which the exploiting policy starts afresh, with what the cover has reached by
+    then; 0 is never (the paper's program), `interval` is whenever the cover grows (Algorithm 2)"""
 
     def __post_init__(self):
         require_choices(self)
@@ -97,10 +99,10 @@ class Deep:
             0 <= self.fit_at < self.loops, "fit_at", self.fit_at, f"in 0..{self.loops - 1} (loops)"
         )
         require(
-            self.visits >= 1 and self.visits % self.visit_envs == 0,
+            self.visits >= 1 and self.visits % self.visitors == 0,
             "visits",
             self.visits,
-            f"a multiple of visit_envs ({self.visit_envs})",
+            f"a multiple of the number of environments they are made in ({self.visitors})",
         )
         if self.cover == "none":
             require(
@@ -129,6 +131,12 @@ class Deep:
             self.cover,
             "uniform unless the bonus is a Kernel, whose covariances the weights are made of",
         )
+
+    @property
+    def visitors(self) -> int:
+        """Environments in which a policy of the cover makes its visits."""
+        episodic = self.episodes == "episodic"
+        return max(self.visits // self.trajectory, 1) if episodic else self.visit_envs
 
     @property
     def max_epochs(self) -> int | None:
@@ -237,7 +245,7 @@ def ours(settings: Deep) -> Deep:
         interval=2,
         exploit_from=2,
         capacity=25,
-        restart=True,
+        restart=2,
         ppo=replace(settings.ppo, value_weight=0.01),
     )
 

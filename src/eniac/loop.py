@@ -113,7 +113,9 @@ class DeepLearner(eqx.Module):
         started = state.epoch >= parts.exploit_from
         state = jax.lax.cond(due, self.extend, lambda _, state: state, visit_key, state)
         if parts.restart:
-            again, fresh = due & started, self.new_actor(restart_key)
+            since = state.epoch - parts.exploit_from
+            again = started & (since % parts.restart == 0)
+            fresh = self.new_actor(restart_key)
             exploit = jax.tree.map(lambda f, x: jnp.where(again, f, x), fresh, state.exploit)
             state = state._replace(exploit=exploit)
 
@@ -179,8 +181,8 @@ class DeepLearner(eqx.Module):
         parts = self.parts
         policy = state.explore.policy
         vessel_key, rollout_key = jax.random.split(key)
-        vessel = embark(self.env, vessel_key, parts.visit_envs)
-        _, seen = rollout(self.env, policy, vessel, rollout_key, parts.visits // parts.visit_envs)
+        vessel = embark(self.env, vessel_key, parts.visitors)
+        _, seen = rollout(self.env, policy, vessel, rollout_key, parts.visits // parts.visitors)
         return state._replace(
             buffer=state.buffer.add(Pairs(*map(flat, (seen.observation, seen.action)))),
             cover=state.cover.add(policy),
