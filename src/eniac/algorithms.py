@@ -19,6 +19,9 @@ from eniac.provable.table import PROVABLE, ProvableRow
 from eniac.updates.ppo import PPO
 
 
+Episodes = Literal["continuing", "episodic"]
+
+
 @dataclass(frozen=True)
 class RollInRule:
     """How trajectories start in the states that the cover reaches. The defaults are those of the
@@ -56,7 +59,7 @@ class Deep:
     """steps that each of them takes before an update"""
     loops: int = 10
     """updates of each policy in an epoch"""
-    episodes: Literal["continuing", "episodic"] = "continuing"
+    episodes: Episodes = "continuing"
     """continuing: an environment goes on where the last trajectory left it, until its episode ends
     (the paper's program); episodic: every trajectory starts from a reset (the paper's text)"""
     ppo: PPO = field(default_factory=PPO)
@@ -199,13 +202,20 @@ class Row:
     paper: Callable[[int], Deep]
     """the paper's settings at a depth"""
 
-    def settings(self, depth: int = 2, preset: str | None = None) -> Deep:
+    def settings(
+        self, depth: int = 2, preset: str | None = None, episodes: Episodes = "continuing"
+    ) -> Deep:
         """The settings at `depth`, or those of `preset`, one of `PRESETS`."""
         if preset is not None:
             require(preset in PRESETS, "preset", preset, f"one of {', '.join(PRESETS)}")
-            return self.paper(PRESETS[preset])
+            return replace(self.paper(PRESETS[preset]), episodes=episodes)
         require(depth in DEPTHS, "depth", depth, f"one of {', '.join(map(str, DEPTHS))}")
-        return self.ours(depth)
+        settings = replace(self.ours(depth), episodes=episodes)
+        if episodes == "episodic" and settings.cover != "none":
+            # Within 100 steps the goal is reached by few policies: the cover has to grow faster,
+            # and the exploiting policy needs longer to take off.
+            settings = replace(settings, interval=1, capacity=50, restart=3)
+        return settings
 
     @property
     def default(self) -> Deep:

@@ -177,10 +177,11 @@ def _train(rest: list[str]) -> int:
 
 
 def _settings(row: Any, rest: list[str]) -> tuple[Any, list[str]]:
-    """The settings that --depth or --preset ask for, and the arguments without these two."""
+    """The settings that --depth, --preset and --episodes ask for, and the other arguments."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--depth", type=int)
     parser.add_argument("--preset")
+    parser.add_argument("--episodes", choices=("continuing", "episodic"))
     try:
         chosen, rest = parser.parse_known_args(rest)
         if chosen.depth is not None and chosen.preset is not None:
@@ -188,7 +189,8 @@ def _settings(row: Any, rest: list[str]) -> tuple[Any, list[str]]:
                 f"--depth {chosen.depth} and --preset {chosen.preset} are both given; a preset has "
                 "its own depth, so give one of the two."
             )
-        return row.settings(chosen.depth or 2, chosen.preset), rest
+        episodes = {} if chosen.episodes is None else {"episodes": chosen.episodes}
+        return row.settings(chosen.depth or 2, chosen.preset, **episodes), rest
     except (argparse.ArgumentError, ValueError) as error:
         raise ConfigError(str(error)) from error
 

@@ -221,8 +221,16 @@ class ProvableRow:
     source: str
     default: Provable
 
-    def settings(self, depth: int = 2, preset: str | None = None) -> Provable:
+    def settings(
+        self, depth: int = 2, preset: str | None = None, episodes: str = "continuing"
+    ) -> Provable:
         """The settings; there is no network to choose a depth of, and no preset."""
         require(preset is None, "preset", preset, f"left out: {self.name} has none")
         require(depth == 2, "depth", depth, f"left out: {self.name} has no network")
+        require(
+            episodes == "continuing",
+            "episodes",
+            episodes,
+            f"left out: {self.name} samples by geometric stopping, not in episodes",
+        )
         return self.default
