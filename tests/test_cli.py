@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from PIL import Image
@@ -51,6 +52,14 @@ def test_help_names_every_command(capsys):
 def test_every_command_has_help_with_an_example(name, capsys):
     assert _run(name, "--help") == 0
     assert f"eniac {name} " in capsys.readouterr().out.split("Examples:")[1]
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "train"])
+def test_every_option_of_a_command_is_explained(name, capsys):
+    assert _run(name, "--help") == 0
+    text = " ".join(re.sub(r"[│|] *\n *[│|]", " ", capsys.readouterr().out).split())
+    assert "(default:" in text or "(required)" in text
+    assert re.findall(r"--[\w-]+(?: [^\s(]+)? \((?:default|required)", text) == []
 
 
 @pytest.mark.parametrize(
