@@ -18,7 +18,6 @@ from eniac.policies import DEPTHS, check_spaces
 from eniac.provable.table import PROVABLE, ProvableRow
 from eniac.updates.ppo import PPO
 
-
 Episodes = Literal["continuing", "episodic"]
 
 
