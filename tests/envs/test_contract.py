@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from eniac.envs import ENVS, DeepSea, TimeLimit, make, tabular, unwrap
+from eniac.envs import ENVS, DeepSea, LogisticMDP, TimeLimit, make, tabular, unwrap
 from planning_by_hand import optimal_action_values, optimal_values
 from probes import PROBES, ConstantValue
 
@@ -16,6 +16,7 @@ SMALL = {
     "CombinationLock-v0": {"length": 3},
     "RandomMDP-v0": {"num_states": 5, "num_actions": 3, "num_successors": 3},
     "LinearMDP-v0": {"num_states": 6, "num_actions": 2, "dim": 3},
+    "LogisticMDP-v0": {"num_contexts": 2, "num_actions": 3, "dim": 2},
 }
 ENVIRONMENTS = {id: make(id, **SMALL.get(id, {})) for id in ENVS}
 TABULAR = {id: env for id, env in ENVIRONMENTS.items() if id != "MountainCarContinuous-v0"}
@@ -90,16 +91,18 @@ def test_an_environment_can_be_passed_through_a_compiled_function(env):
 
 @every_registered
 def test_time_limit_truncates_at_exactly_its_horizon(env):
-    limited = TimeLimit(unwrap(env), 3)
+    # Shorter than any episode: those of the logistic MDP have two steps.
+    horizon = 1 if isinstance(unwrap(env), LogisticMDP) else 3
+    limited = TimeLimit(unwrap(env), horizon)
     compiled = jax.jit(limited.step)
     state, _ = limited.reset(jax.random.key(0))
     truncated = []
-    for t, action in enumerate(sample_actions(env, 3)):
+    for t, action in enumerate(sample_actions(env, horizon)):
         step = compiled(jax.random.key(t), state, action)
         state = step.state
         truncated.append(bool(step.truncated))
         assert not step.terminated
-    assert truncated == [False, False, True]
+    assert truncated == [False] * (horizon - 1) + [True]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ def test_the_table_has_every_environment_and_says_what_it_is():
         "Chain-v0",
         "RandomMDP-v0",
         "LinearMDP-v0",
+        "LogisticMDP-v0",
     ]
     for id, entry in ENVS.items():
         assert entry.id == id

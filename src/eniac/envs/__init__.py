@@ -3,6 +3,7 @@
 from eniac.envs.base import Environment, Step, TimeLimit
 from eniac.envs.deep_sea import DeepSea
 from eniac.envs.lock import CombinationLock
+from eniac.envs.logistic import LogisticMDP
 from eniac.envs.mdp import (
     LinearMDP,
     TabularMDP,
@@ -21,6 +22,7 @@ __all__ = [
     "Entry",
     "Environment",
     "LinearMDP",
+    "LogisticMDP",
     "MountainCarContinuous",
     "Step",
     "TabularMDP",

@@ -12,6 +12,7 @@ from typing import Any
 from eniac.envs.base import Environment, TimeLimit
 from eniac.envs.deep_sea import DeepSea
 from eniac.envs.lock import CombinationLock
+from eniac.envs.logistic import LogisticMDP
 from eniac.envs.mdp import (
     TabularMDP,
     chain,
@@ -86,6 +87,13 @@ _ENTRIES = (
         "An MDP drawn with a seed, exactly linear in features on the simplex.",
         "num_states",
         100,
+    ),
+    Entry(
+        "LogisticMDP-v0",
+        LogisticMDP,
+        "Choose a room, then an action in it; action values are logistic in features.",
+        "num_contexts",
+        None,
     ),
 )
 

@@ -11,6 +11,7 @@ import numpy as np
 from eniac.envs.base import Environment
 from eniac.envs.deep_sea import DeepSea
 from eniac.envs.lock import CombinationLock
+from eniac.envs.logistic import LogisticMDP
 from eniac.envs.mdp import LinearMDP
 from eniac.envs.registry import unwrap
 from eniac.functions.base import FunctionClass, check_class_bound
@@ -108,7 +109,7 @@ def resolve_inputs(given: Any, env: Any, shape: tuple[int, ...], kind: str) -> I
     num_states, num_actions = shape
     if given is None:
         given = {"network": "one-hot", "trees": "coordinates"}.get(kind, "pairs")
-        given = "features" if isinstance(env, LinearMDP) else given
+        given = "features" if isinstance(env, LinearMDP | LogisticMDP) else given
     if not isinstance(given, str):
         array = np.asarray(given, dtype=np.float64)
         array = with_actions(array, num_actions) if array.ndim == 2 else array
@@ -119,10 +120,10 @@ def resolve_inputs(given: Any, env: Any, shape: tuple[int, ...], kind: str) -> I
             )
         return array
     if given == "features":
-        if not isinstance(env, LinearMDP):
+        if not isinstance(env, LinearMDP | LogisticMDP):
             raise ValueError(
-                "inputs='features' needs a linear MDP, which has features; give an array, or "
-                "'pairs', 'one-hot' or 'coordinates'."
+                "inputs='features' needs a linear or logistic MDP, which has features; give an "
+                "array, or 'pairs', 'one-hot' or 'coordinates'."
             )
         return env.features
     if given == "pairs":

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
 from eniac.bonus.exact import linear_widths
-from eniac.cover import log_det
 from eniac.functions.base import FunctionClass, tangent_features
-from eniac.functions.tabular import Tabular
 
 Table = Float[np.ndarray, "states actions"]
 Rewards = Literal["refuse", "scale", "shift"]
@@ -37,13 +34,16 @@ class Chosen:
     """None in the sample versions"""
     norm_bound: float | None
     ridge: float
-    tangent: Literal["gradient", "centred"]
+    tangent: Literal["class", "gradient", "centred"]
     ellipsoid_ridge: float
     rewards: Rewards
 
 
 class Exploration(NamedTuple):
-    """How pairs are found unknown, and the features that this looks at (None: the class itself)."""
+    """How pairs are found unknown, and the features that this looks at.
+
+    Features of no dimension stand for the widths of the class F itself.
+    """
 
     kind: Literal["width", "ellipsoid", "none"]
     functions: FunctionClass
@@ -56,20 +56,18 @@ class Exploration(NamedTuple):
     @classmethod
     def of(cls, parts: Chosen, functions: FunctionClass) -> Exploration:
         """The part of the settings `parts` that decides what is unknown."""
-        linear = parts.update == "npg" or parts.bonus == "ellipsoid" or parts.cover == "log-det"
-        # The tabular class has widths by count, of the tangent class too: no need for its features.
-        counted = isinstance(functions, Tabular) and parts.cover != "log-det"
         features = np.zeros((*functions.shape, 0))
-        if linear and not (counted and parts.tangent == "gradient" and parts.bonus == "width"):
+        tangent = parts.update == "npg" and parts.tangent != "class" and parts.bonus == "width"
+        if tangent or parts.bonus == "ellipsoid" or parts.cover == "log-det":
             features = functions.gradient(functions.zero())
-            if parts.tangent == "centred":
+            if tangent and parts.tangent == "centred":
                 uniform = np.full(functions.shape, 1 / functions.num_actions)
                 features = tangent_features(features, uniform)
         norm_bound = parts.norm_bound or np.sqrt(functions.dim) * functions.bound
         return cls(
             parts.bonus,
             functions,
-            features if parts.bonus != "none" or parts.cover == "log-det" else features[..., :0],
+            features,
             parts.epsilon,
             parts.beta,
             float(norm_bound),
@@ -82,10 +80,9 @@ def find_unknown(
 ) -> Bool[np.ndarray, "states actions"]:
     """Which pairs are unknown given how often each is in Z^n (Equations 15 to 18).
 
-    - 'width': those of width >= beta. SPI: in the class F. NPG: in the class of the gradients at
-      theta_0, u . grad f(s, a) with |u| <= B, for which the linear width is exact. In the tabular
-      class that is the width of the whole tangent class, epsilon / sqrt(count): a function of it
-      that is zero at all other actions exists for some theta (docs/npg.md).
+    - 'width': those of width >= beta in the class F; for NPG F stands for its tangent class, which
+      is exact for the tabular class (docs/npg.md), or the linear class of gradients at theta_0
+      does, u . g(s, a) with |u| <= B.
     - 'ellipsoid', PC-PG: phi' (Sigma + ridge I)^-1 phi >= (beta / epsilon)^2.
     - 'none': no pair.
     """
@@ -95,7 +92,7 @@ def find_unknown(
     epsilon, beta = exploration.epsilon, exploration.beta
     if features.shape[-1] == 0:
         return functions.widths(counts, epsilon, beta) >= beta
-    queries = features.reshape(-1, features.shape[-1])
+    queries = in_few_dimensions(features.reshape(-1, features.shape[-1]))
     gram = queries.T @ (queries * np.ravel(counts)[:, None])
     if kind == "width":
         widths = linear_widths(queries, gram, epsilon, exploration.norm_bound)
@@ -106,17 +103,43 @@ def find_unknown(
     return (widths >= beta).reshape(functions.shape)
 
 
+def in_few_dimensions(rows: Float[np.ndarray, "rows dim"]) -> Float[np.ndarray, "rows reduced"]:
+    """`rows` turned so that no more coordinates are left than there are rows.
+
+    A turn changes no inner product, so neither ball nor ellipsoid notices; a network has many more
+    parameters than there are pairs.
+    """
+    if rows.shape[1] <= len(rows):
+        return rows
+    left, singular, _ = np.linalg.svd(rows, full_matrices=False)
+    return left * singular
+
+
 def log_det_weights(
     visits: Int[np.ndarray, "n states actions"],
     features: Float[np.ndarray, "states actions dim"],
 ) -> Float[np.ndarray, " n"]:
     """PC-PG's weights of the n policies, from the covariances of their own samples."""
     shares = visits / visits.sum(axis=(1, 2), keepdims=True)
-    covariances = np.einsum("nsa,sad,sae->nde", shares, features, features, optimize=True)
-    weights = np.asarray(
-        log_det(jnp.asarray(covariances, jnp.float32), jnp.asarray(len(visits))), np.float64
-    )
-    return weights / weights.sum()
+    rows = in_few_dimensions(features.reshape(-1, features.shape[-1]))
+    covariances = [rows.T @ (rows * share[:, None]) for share in shares.reshape(len(visits), -1)]
+    return log_det(np.stack(covariances))
+
+
+def log_det(
+    covariances: Float[np.ndarray, "n dim dim"], num_steps: int = 200
+) -> Float[np.ndarray, " n"]:
+    """`eniac.cover.log_det` in float64 NumPy: here n differs from epoch to epoch, and JAX would
+    compile each of them."""
+    num, dim, _ = covariances.shape
+    covariances = covariances / max(float(np.abs(covariances).max()), 1e-300)
+    weights = np.full(num, 1 / num)
+    for _ in range(num_steps):
+        mixed = np.tensordot(weights, covariances, axes=1) + 1e-7 * np.eye(dim)
+        precision = np.linalg.inv(mixed)
+        weights = weights * np.tensordot(covariances, precision, axes=([1, 2], [1, 0])) / dim
+        weights /= weights.sum()
+    return weights
 
 
 def rescale_rewards(reward: Table, how: Rewards) -> Table:

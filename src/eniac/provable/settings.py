@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import gymnasium
 
-from eniac.checks import require
+from eniac.checks import require, require_choices
 from eniac.envs.base import Environment
 from eniac.envs.registry import unwrap
 from eniac.functions.make import make_function_class
@@ -64,8 +64,9 @@ class Provable:
     """B, the bound on NPG's |u|; None: sqrt(d) W"""
     ridge: float = 0.01
     """added to the Gram matrix of NPG's fit"""
-    tangent: Literal["gradient", "centred"] = "gradient"
-    """features of NPG's widths: the gradient of f at theta_0, or that of log pi (centred)"""
+    tangent: Literal["class", "gradient", "centred"] = "class"
+    """what stands for NPG's tangent class in widths: F itself, or the linear class of the gradients
+    of f (gradient) or of log pi (centred) at theta_0"""
     ellipsoid_ridge: float = 1.0
     """added to PC-PG's covariance"""
     rewards: Rewards | None = None
@@ -78,6 +79,7 @@ class Provable:
     """the probability of failure they are for"""
 
     def __post_init__(self):
+        require_choices(self)
         for name in ("N", "K", "T", "M"):
             number = getattr(self, name)
             require(number is None or number >= 1, name, number, "1 or more")

@@ -74,8 +74,19 @@ def tangent_fit(
     """min over |u| <= norm_bound of sum weight (target - u . g)^2 + ridge |u|^2, exactly."""
     seen = weight > 0
     rows = features[seen] * np.sqrt(weight[seen])[:, None]
-    spectrum, basis = np.linalg.eigh(rows.T @ rows)
-    moment = basis.T @ (rows.T @ (np.sqrt(weight[seen]) * target[seen]))
+    values = np.sqrt(weight[seen]) * target[seen]
+    num, dim = rows.shape
+    if num == 0:
+        return np.zeros(dim), np.zeros(target.shape)
+    if num >= dim:
+        spectrum, basis = np.linalg.eigh(rows.T @ rows)
+        moment = basis.T @ (rows.T @ values)
+    else:
+        # More parameters than pairs: u lies in the span of the rows, so work in their space.
+        spectrum, left = np.linalg.eigh(rows @ rows.T)
+        root = np.sqrt(np.maximum(spectrum, 0.0))
+        basis = rows.T @ (left / np.where(root > 0, root, 1.0))
+        moment = root * (left.T @ values)
     u = basis @ ball_solution(spectrum, moment, norm_bound, ridge)
     return u, features @ u
 
