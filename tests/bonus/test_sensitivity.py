@@ -126,21 +126,22 @@ def test_tabular_widths_on_the_subsample_are_within_the_stated_factor(seed):
 
 
 def test_what_is_kept_grows_like_the_logarithm_of_the_data():
-    """With delta shared among the sizes seen so far, the size kept is linear in log(data)."""
+    """With delta shared among all sizes so far, a fixed multiple of log(data / delta) is kept."""
     function_class, epsilon = linear_class(), 3.0
     shares = np.random.default_rng(0).dirichlet(np.full(S * A, 0.3))
-    sizes = 10.0 ** np.arange(4, 10)
+    sizes = 10.0 ** np.arange(6, 12)  # from where probabilities are small, hence hardly rounded
     kept = []
     for size in sizes:
         rng = np.random.default_rng(int(np.log10(size)))
         counts = rng.multinomial(int(size), shares).reshape(S, A)
-        part = subsample(function_class, counts, epsilon**2, rng, delta=0.01 / np.log10(size) ** 2)
-        kept.append(part.num_kept)
-    kept = np.array(kept)
-    assert np.all(np.diff(kept) < 0.2 * kept[0])  # ten times the data, a little more kept
-    assert kept[-1] < 2 * kept[0]
-    limit = 5 * oversampling(5, 0.01 / 81, 0.5)
-    assert kept[-1] < 2 * limit  # of the order of dim log(dim / delta) / accuracy^2
+        part = subsample(function_class, counts, epsilon**2, rng, delta=0.01 / size)
+        expected = np.sum(counts * part.probability)
+        assert abs(part.num_kept - expected) <= 4 * np.sqrt(expected)
+        kept.append(expected)
+    multiple = np.array(kept) / [oversampling(5, 0.01 / size, 0.5) for size in sizes]
+    assert kept[-1] < 2 * kept[0]  # of a hundred thousand times as many data
+    # Sensitivities sum to the dimension, and the part of lam is nothing here.
+    assert multiple == pytest.approx(5, rel=0.05)
 
 
 def test_copies_are_unbiased_whole_numbers():
