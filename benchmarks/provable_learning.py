@@ -61,16 +61,19 @@ def combinations() -> list[Combination]:
     without = ("spi", "npg")
     found = [Combination(a, "DeepSea-10") for a in (*both, *compute, *without, "pc-pg-linear")]
     found += [Combination("eniac-spi-sample", "DeepSea-10", c) for c in ("trees", "network")]
+    found += [Combination(a, "CombinationLock-5") for a in (*both, *compute)]
     found += [Combination("eniac-npg-sample", "DeepSea-10", "network")]
     found += [Combination(a, "RiverSwim-v0") for a in (*both, *compute, *without)]
+    found += [Combination(a, "DeepSea-20") for a in both]
     found += [
         Combination(a, "LinearMDP-v0", "linear", env_options=LINEAR)
         for a in (*both, *without, "pc-pg-linear")
     ]
     found += [Combination(a, "LogisticMDP-v0", "glm", GLM) for a in both]
-    found += [Combination(a, "CombinationLock-5") for a in (*both, *compute, *without)]
-    found += [Combination(a, "DeepSea-20") for a in (*both, *without)]
-    found += [Combination(a, "CombinationLock-10") for a in (*both, *without)]
+    found += [Combination(a, "CombinationLock-10") for a in both]
+    found += [Combination(a, "CombinationLock-5") for a in without]
+    found += [Combination(a, "DeepSea-20") for a in without]
+    found += [Combination(a, "CombinationLock-10") for a in without]
     return found
 
 

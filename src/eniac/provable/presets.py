@@ -39,7 +39,7 @@ def preset(parts: Provable, env: str, options: Mapping[str, Any]) -> dict[str, A
     }
     if entry.id not in table:
         return None
-    usual = {"m": 10.0, "alpha": 0.1, "rewards": "refuse"}
+    usual = {"m": 10.0, "alpha": 0.1, "ridge": 0.01, "rewards": "refuse"}
     return usual | table[entry.id](parts, size)
 
 
@@ -53,7 +53,7 @@ def deep_sea(parts: Provable, size: int) -> dict[str, Any]:
     if parts.version == "compute":
         chosen |= {"K": 4 * chosen["K"], "M": 4 * chosen["M"], "m": 20.0}
     if parts.update == "npg" and parts.function_class == "network":
-        chosen |= {"T": 40, "M": 2 * chosen["M"], "eta": 0.3}
+        chosen |= {"T": 40, "M": 2 * chosen["M"], "eta": 1.0, "ridge": 1.0}
     return chosen
 
 
@@ -83,5 +83,6 @@ def logistic(parts: Provable) -> dict[str, Any]:
     """Two steps, so a short horizon; gamma = 0.8 is that of its `scale` = 1/(1 - gamma)^2."""
     chosen: dict[str, Any] = {"gamma": 0.8, "N": 6, "K": 5000, "T": 20, "M": 5000, "eta": 20.0}
     if parts.update == "npg" and parts.function_class == "glm":
-        chosen |= {"T": 60, "eta": 0.3}
+        # A softmax of logistic functions saturates: long steps end where all actions look alike.
+        chosen |= {"N": 5, "T": 60, "eta": 1.0, "ridge": 10.0}
     return chosen

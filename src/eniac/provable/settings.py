@@ -62,8 +62,8 @@ class Provable:
     """W, the bound of the class; None: 1/(1-gamma)^2, and |A|/alpha times that in compute"""
     norm_bound: float | None = None
     """B, the bound on NPG's |u|; None: sqrt(d) W"""
-    ridge: float = 0.01
-    """added to the Gram matrix of NPG's fit"""
+    ridge: float | None = None
+    """added to the Gram matrix of NPG's fit, which is a sum over M samples"""
     tangent: Literal["class", "gradient", "centred"] = "class"
     """what stands for NPG's tangent class in widths: F itself, or the linear class of the gradients
     of f (gradient) or of log pi (centred) at theta_0"""
@@ -96,7 +96,7 @@ class Provable:
             self.epsilon,
             f"left out when m ({self.m}) is given: the two say the same thing",
         )
-        require(self.ridge >= 0, "ridge", self.ridge, "0 or more")
+        require(self.ridge is None or self.ridge >= 0, "ridge", self.ridge, "0 or more")
         require(self.ellipsoid_ridge > 0, "ellipsoid_ridge", self.ellipsoid_ridge, "above 0")
         require(
             self.alpha is None or self.version == "compute",
@@ -174,7 +174,7 @@ class Provable:
             epsilon=epsilon,
             alpha=self.alpha if self.version == "compute" else None,
             norm_bound=self.norm_bound,
-            ridge=self.ridge,
+            ridge=0.01 if self.ridge is None else self.ridge,
             tangent=self.tangent,
             ellipsoid_ridge=self.ellipsoid_ridge,
             rewards=self.rewards or "refuse",
