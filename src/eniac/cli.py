@@ -47,6 +47,7 @@ In the place of ALGORITHM, the config.json of a run runs it again.
 Examples:
   eniac train eniac --depth 6 --return-above 93
   eniac train ppo --env DeepSea-10 --seeds 4 --epochs 20 --out runs/sea
+  eniac train eniac-spi-sample --env DeepSea-10 --function-class tabular --seeds 10
   eniac train ppo --env MountainCarContinuous-v0 --horizon 200 --steps 5000000 --ppo.clip 0.1
 """
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from eniac.algorithms import ALGORITHMS
+from eniac.cli import main
 from eniac.envs import make
 from eniac.experiments import Config, ConfigError, evaluate_run, load_run, resume, train
 from eniac.experiments.export import load_policy
@@ -117,7 +118,7 @@ def config(folder, **changes):
 
 @pytest.fixture(autouse=True)
 def _no_figure(monkeypatch):
-    monkeypatch.setattr("eniac.experiments.run.learning_curves", lambda runs, out: out)
+    monkeypatch.setattr("eniac.experiments.run.draw_all", lambda run, folder: ([], []))
 
 
 def test_a_run_can_be_evaluated_played_exported_and_loaded(tmp_path):
@@ -204,6 +205,18 @@ def test_a_setting_that_is_given_is_kept_and_others_are_chosen_for_the_environme
     assert (parts.K, parts.m, parts.gamma, parts.rewards) == (77, 3.0, 0.9, "scale")
     assert Provable(epsilon=2.0).for_env("DeepSea-10", {}).m is None
     assert Provable().for_env("MountainCarContinuous-v0", {}) == Provable()
+
+
+def test_the_command_line_trains_with_any_class_and_resumes(tmp_path, capsys):
+    folder = str(tmp_path / "run")
+    small = ["--N", "3", "--K", "200", "--T", "2", "--M", "200", "--epochs", "2"]
+    options = ["--env", "DeepSea-3", "--function-class", "aggregation"]
+    options += ["--class-options", "num_groups", "10", "--out", folder]
+    assert main(["train", "eniac-npg-compute", *options, *small]) == 0
+    assert "exact discounted values" in capsys.readouterr().out
+    assert main(["resume", folder, "--epochs", "3"]) == 0
+    assert main(["train", "eniac-npg-compute", "--depth", "4"]) == 2
+    assert "has no network" in capsys.readouterr().err
 
 
 @pytest.mark.slow
