@@ -171,6 +171,12 @@ def test_what_cannot_run_is_refused_with_the_reason(tmp_path, settings, changes,
     assert not (tmp_path / "run").exists()
 
 
+def test_a_run_ends_when_its_cover_is_full_whatever_its_other_rules(tmp_path):
+    result = train(config(tmp_path / "run", return_above=100.0))
+    assert result.progress.epochs.tolist() == [4, 4]
+    assert result.ended == "4 epochs"
+
+
 def test_npg_refuses_trees_before_any_work(tmp_path):
     algorithm = replace(ALGORITHMS["eniac-npg-sample"].default, function_class="trees", **SMALL)
     with pytest.raises(ConfigError, match="use SPI"):

@@ -107,8 +107,7 @@ class Config:
                 "`pip install 'eniac[wandb]'`, or leave wandb off."
             )
         if all(rule is None for rule in (self.epochs, self.steps, self.seconds, self.return_above)):
-            longest = getattr(self.algorithm, "max_epochs", None) or DEFAULT_EPOCHS
-            object.__setattr__(self, "epochs", min(longest, DEFAULT_EPOCHS))
+            object.__setattr__(self, "epochs", DEFAULT_EPOCHS)
 
     def _choose_for_env(self) -> None:
         """Lets an algorithm choose for the environment what it was not told."""
@@ -121,6 +120,9 @@ class Config:
         except ValueError as error:
             raise self._impossible(error) from error
         object.__setattr__(self, "algorithm", chosen)
+        if self.epochs is None:
+            # Whatever other rules there are, its cover has room for N policies.
+            object.__setattr__(self, "epochs", chosen.N)
 
     @property
     def seed_numbers(self) -> range:

@@ -142,7 +142,7 @@ class ProvableLearner:
     def visit(self, rng: np.random.Generator, state: State) -> Draws:
         """K samples of d^{pi^n}: the newest policy of the cover, its own mixture drawn for each."""
         n = int(state.epoch)
-        newest = state.policies[n - 1] if n else self.init(0).last
+        newest = state.policies[n - 1] if n else np.full(self.shape, 1 / self.shape[1])
         return self.sampler.visit(rng, policy_tables(newest), self.parts.K)
 
     def cover(self, state: State) -> Alias:
