@@ -60,7 +60,7 @@ def test_an_unknown_option_is_answered_with_those_there_are():
         ("finite", {"gamma": 0.9}, "takes tables"),
         ("finite", {"tables": np.zeros((1, 2, 2))}, "states and actions"),
         ("network", {"gamma": 0.9, "inputs": "coordinate"}, "Did you mean 'coordinates'"),
-        ("linear", {"gamma": 0.9, "inputs": "features"}, "needs a linear MDP"),
+        ("linear", {"gamma": 0.9, "inputs": "features"}, "needs a linear"),
         ("linear", {"gamma": 0.9, "inputs": np.zeros((5, 2, 3))}, "inputs have shape"),
         ("tabular", {"bound": -1.0}, "bound is -1"),
     ],

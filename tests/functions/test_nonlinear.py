@@ -121,3 +121,16 @@ def test_the_zero_of_a_list_is_the_smallest_function_that_ignores_actions():
 def test_what_makes_no_class_is_refused(make, reason):
     with pytest.raises(ValueError, match=reason):
         make()
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 90.0])
+def test_a_network_interpolates_values_of_any_size_again_and_again(scale):
+    rng = np.random.default_rng(0)
+    network = Network(with_actions(np.eye(30), 4), 100.0)
+    params = None
+    for _ in range(10):
+        weight = rng.poisson(3, size=(30, 4))
+        target = scale * rng.uniform(size=(30, 4))
+        params = network.fit(target, weight, params)
+        error = np.sqrt(np.sum(weight * (network(params) - target) ** 2) / weight.sum())
+        assert error <= 1e-3 * scale

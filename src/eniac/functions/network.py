@@ -19,6 +19,8 @@ WidthMethod = Literal["counts", "oracle"]
 
 # tanh reaches its limits nowhere, so targets stop a little short of them.
 _NEARLY = 1 - 1e-3
+_ACCURACY = 1e-7
+_STUCK = 1e9
 
 
 class _Pass(NamedTuple):
@@ -103,25 +105,28 @@ class Network(FunctionClass):
         parts = np.split(np.asarray(params, dtype=np.float64), ends)
         return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
-    def _values(self, params: Params, inputs: np.ndarray) -> np.ndarray:
+    def _values(self, params: Params, inputs: np.ndarray, squash: bool = True) -> np.ndarray:
         *hidden, last = self._layers(params)
         for layer in hidden:
             inputs = np.tanh(inputs @ layer[:-1] + layer[-1])
-        return self.bound * np.tanh((inputs @ last[:-1, 0] + last[-1, 0]) / self.bound)
+        raw = inputs @ last[:-1, 0] + last[-1, 0]
+        return self.bound * np.tanh(raw / self.bound) if squash else raw
 
-    def _pass(self, params: Params, inputs: np.ndarray) -> _Pass:
+    def _pass(self, params: Params, inputs: np.ndarray, squash: bool = True) -> _Pass:
         layers = self._layers(params)
         activations = [_with_one(inputs)]
         for layer in layers[:-1]:
             activations.append(_with_one(np.tanh(activations[-1] @ layer)))
-        squashed = np.tanh(activations[-1] @ layers[-1] / self.bound)
-        deltas = [1 - np.square(squashed)]
+        values = activations[-1] @ layers[-1]
+        deltas = [np.ones_like(values)]
+        if squash:
+            values = self.bound * np.tanh(values / self.bound)
+            deltas = [1 - np.square(values / self.bound)]
         for layer, activation in zip(layers[:0:-1], activations[:0:-1], strict=True):
             deltas.append((deltas[-1] @ layer[:-1].T) * (1 - np.square(activation[:, :-1])))
-        return _Pass(self.bound * squashed[:, 0], activations, deltas[::-1])
+        return _Pass(values[:, 0], activations, deltas[::-1])
 
     def _fit(self, target: Table, weight: Table, start: Params | None) -> Params:
-        limit = _NEARLY * self.bound
         # Pairs with equal inputs are one datum.
         groups = self._groups.ravel()
         total = np.bincount(groups, weight.ravel())
@@ -129,32 +134,53 @@ class Network(FunctionClass):
         first = np.unique(groups, return_index=True)[1]
         seen = total > 0
         inputs = self.inputs.reshape(len(groups), -1)[first[seen]]
-        target, root = np.clip(mean[seen], -limit, limit), np.sqrt(total[seen])
-        # Nearer to the target than this is as good as there.
-        goal = 1e-18 * float(np.sum(np.square(root * target)))
+        shares, root = np.clip(mean[seen] / self.bound, -_NEARLY, _NEARLY), np.sqrt(total[seen])
         params = self._zero if start is None else start
-        loss = float(np.sum(np.square(root * (target - self._values(params, inputs)))))
-        damping = 1e-2
+        # First z itself, each datum weighted by its slope, to first order the same problem: where f
+        # is near its bound, and hence flat in z, descent on f alone would get stuck.
+        raw, slope = self.bound * np.arctanh(shares), 1 - np.square(shares)
+        begun = self._descend(params, inputs, raw, root * slope, squash=False)
+        target = self.bound * shares
+        best = min((params, begun), key=lambda p: self._loss(p, inputs, target, root, True))
+        return self._descend(best, inputs, target, root, squash=True)
+
+    def _loss(
+        self, params: Params, inputs: np.ndarray, target: np.ndarray, root: np.ndarray, squash: bool
+    ) -> float:
+        return float(np.sum(np.square(root * (target - self._values(params, inputs, squash)))))
+
+    def _descend(
+        self, params: Params, inputs: np.ndarray, target: np.ndarray, root: np.ndarray, squash: bool
+    ) -> Params:
+        """Levenberg-Marquardt on sum root^2 (target - f)^2, or z in the place of f."""
+        # Nearer to the target than this is as good as there.
+        goal = _ACCURACY**2 * float(np.sum(np.square(root * target)))
+        # The last layer moves in proportion to the size of the values, as if they had size 1:
+        # otherwise large ones drive the hidden units into saturation, and small ones leave them.
+        rates = [1.0] * len(self._shapes)
+        rates[-1] = float(np.sum(np.square(root * target)) / np.sum(np.square(root))) or 1.0
+        loss, damping = self._loss(params, inputs, target, root, squash), 1e-2
         for _ in range(self.max_steps):
             if loss <= goal:
                 break
-            here = self._pass(params, inputs)
+            here = self._pass(params, inputs, squash)
             residual = root * (target - here.values)
             kernel = sum(
-                (a @ a.T) * (d @ d.T) for a, d in zip(here.activations, here.deltas, strict=True)
+                rate * (a @ a.T) * (d @ d.T)
+                for rate, a, d in zip(rates, here.activations, here.deltas, strict=True)
             )
             kernel = root[:, None] * kernel * root
             scale = float(np.trace(kernel)) / len(kernel)
             new_loss, moved = np.inf, params
-            while not new_loss < loss and damping < 1e12:
+            while not new_loss < loss and damping < _STUCK:
                 ridge = (damping + 1e-13) * scale * np.eye(len(kernel))
                 dual = root * cho_solve(cho_factor(kernel + ridge), residual)
                 step = [
-                    a.T @ (dual[:, None] * d)
-                    for a, d in zip(here.activations, here.deltas, strict=True)
+                    rate * (a.T @ (dual[:, None] * d))
+                    for rate, a, d in zip(rates, here.activations, here.deltas, strict=True)
                 ]
                 moved = params + np.concatenate([part.ravel() for part in step])
-                new_loss = float(np.sum(np.square(root * (target - self._values(moved, inputs)))))
+                new_loss = self._loss(moved, inputs, target, root, squash)
                 damping = damping / 5 if new_loss < loss else damping * 8
             if not new_loss < loss:
                 break
