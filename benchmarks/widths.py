@@ -162,7 +162,9 @@ def draw(path: str, curves: dict[str, list[tuple[float, int]]]) -> None:
     x = lines.pop("x")
     for name, widths in lines.items():
         grid = name.endswith("members")
-        left.plot(x, widths, label=name, ls=":" if grid else "-", color="black" if grid else None)
+        style = ":" if grid else "--" if name.endswith("counts") else "-"
+        order = 1 if style == "-" else 2
+        left.plot(x, widths, style, label=name, color="black" if grid else None, zorder=order)
     left.axvspan(x[20], x[39], color="0.9", zorder=0)
     left.set(xlabel="input (data in the grey part)", ylabel="width, epsilon = 1", ylim=(0, 1.45))
     left.legend(fontsize=8, ncols=2, loc="upper center", frameon=False)

@@ -134,8 +134,7 @@ def test_classes_that_interpolate_attain_the_count_form(function_class):
     found = oracle_widths(function_class, counts, 1.0, settings=OracleSettings(max_steps=30))
     exact = function_class.widths(counts, 1.0)
     assert np.all(found.lower <= exact * (1 + 1e-12))
-    assert np.median(found.lower / exact) >= 0.97
-    assert np.min(found.lower / exact) >= 0.5
+    assert np.min(found.lower / exact) >= 0.98
 
 
 @pytest.mark.parametrize("seed", range(3))
