@@ -8,13 +8,17 @@ tables is another policy with another value.
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.envs.base import Environment, Step
+from eniac.envs.mdp import TabularMDP
 
 Table = Float[np.ndarray, "states actions"]
 Unknown = Bool[np.ndarray, "states actions"]
@@ -66,20 +70,18 @@ class Numbered(Environment):
     num_states: int = eqx.field(static=True)
 
     @property
-    def observation_space(self):
-        import gymnasium
-
+    def observation_space(self) -> gymnasium.spaces.Discrete:
         return gymnasium.spaces.Discrete(self.num_states)
 
     @property
-    def action_space(self):
+    def action_space(self) -> gymnasium.Space[Any]:
         return self.env.action_space
 
-    def reset(self, key: PRNGKeyArray):
+    def reset(self, key: PRNGKeyArray) -> tuple[Any, Int[Array, ""]]:
         state, _ = self.env.reset(key)
         return state, self.env.index(state)
 
-    def step(self, key: PRNGKeyArray, state, action: Array) -> Step:
+    def step(self, key: PRNGKeyArray, state: Any, action: Array) -> Step:
         step = self.env.step(key, state, action)
         return step._replace(observation=self.env.index(step.state))
 
@@ -87,11 +89,11 @@ class Numbered(Environment):
     def render_fps(self) -> int:
         return self.env.render_fps
 
-    def render(self, state) -> np.ndarray:
+    def render(self, state: Any) -> np.ndarray:
         return self.env.render(state)
 
-    def tabular(self):
+    def tabular(self) -> TabularMDP:
         return self.env.tabular()
 
-    def index(self, state) -> Int[Array, ""]:
+    def index(self, state: Any) -> Int[Array, ""]:
         return self.env.index(state)
