@@ -66,6 +66,9 @@ def lock(parts: Provable, length: int) -> dict[str, Any]:
         chosen |= {"N": 3 * length, "K": 1000 * length, "T": 20, "M": 1500 * length}
     if parts.version == "compute":
         chosen |= {"K": 4 * chosen["K"], "M": 2 * chosen["M"], "m": 20.0, "alpha": 0.3}
+        if parts.update == "npg":
+            # Advantages have the noise of two returns, and mixing in alpha leaves little to see.
+            chosen |= {"M": 3 * chosen["M"] // 2, "alpha": 0.2}
     return chosen
 
 
