@@ -47,8 +47,8 @@ class State(NamedTuple):
     """the complement of K^n; the bonus is one number there and zero elsewhere"""
     policies: Float[np.ndarray, "N T states actions"]
     """pi_0 .. pi_{T-1} as executed, whose mixture is pi^{n+1}; pi^1 is uniform"""
-    critics: Float[np.ndarray, "T states actions"]
-    """f_t of the last epoch (NPG: u_t . g_t), bonus taken off"""
+    critics: Float[np.ndarray, "N T states actions"]
+    """f_0 .. f_{T-1} of each epoch (NPG: u_t . g_t), bonus taken off"""
     weights: Float[np.ndarray, " N"]
     """of the cover in the last epoch"""
     last: Float[np.ndarray, "states actions"]
@@ -99,7 +99,7 @@ class ProvableLearner:
             visits=np.zeros((parts.N, *shape), np.int32),
             unknown=np.zeros((parts.N, *shape), bool),
             policies=np.zeros((parts.N, parts.T, *shape), np.float32),
-            critics=np.zeros((parts.T, *shape), np.float32),
+            critics=np.zeros((parts.N, parts.T, *shape), np.float32),
             weights=np.zeros(parts.N),
             last=uniform,
             values=np.zeros((parts.N, 3)),
@@ -121,8 +121,9 @@ class ProvableLearner:
         unknown[n] = self.find_unknown(visits[: n + 1], weights)  # line 9
         bonus = bonus_from_unknown(unknown[n], self.parts.gamma, self.parts.alpha)
         improved = self.improve(rng, self.cover(state), weights, unknown[n], bonus)  # line 10
-        policies, values = state.policies.copy(), state.values.copy()
-        policies[n] = improved.policies
+        policies, critics = state.policies.copy(), state.critics.copy()
+        policies[n], critics[n] = improved.policies, improved.critics
+        values = state.values.copy()
         values[n] = self.judge(improved)
         padded = np.zeros(self.parts.N)
         padded[: n + 1] = weights
@@ -132,7 +133,7 @@ class ProvableLearner:
             visits,
             unknown,
             policies,
-            improved.critics,
+            critics,
             padded,
             improved.last.astype(np.float32),
             values,
@@ -232,7 +233,7 @@ class ProvableLearner:
             "known/pairs": int(known.sum()),
             "known/states": int(known.all(axis=1).sum()),
             "visited/pairs": int((state.visits.sum(0) > 0).sum()),
-            "critic/largest": float(np.abs(state.critics).max()),
+            "critic/largest": float(np.abs(state.critics[n - 1]).max()),
             "critic/bound": self.functions.bound,
         }
         if self.parts.alpha is not None:
