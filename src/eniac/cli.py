@@ -102,6 +102,17 @@ Examples:
   eniac guarantee spi-compute --accuracy 0.1 --gamma 0.9 --num-actions 10 --eluder 40 --log-cover 90
 """
 
+CERTIFY = """Measure every term of the paper's proof on a run, exactly, beside its bound.
+
+For runs of the provable algorithms. Draws the terms over the epochs to figures/certificate.png.
+
+holds: within its bound; vacuous: so too, but the bound says nothing; fails: not within it.
+
+Examples:
+  eniac certify runs/sea
+  eniac certify runs/sea --seed 3 --json
+"""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `argv`, by default that of the process; returns the exit code."""
@@ -365,6 +376,12 @@ def _guarantee(rest: list[str]) -> int:
     return 0
 
 
+def _certify(rest: list[str]) -> int:
+    from eniac.experiments.certificate import certify_command
+
+    return _parse(certify_command, "certify", CERTIFY, rest)
+
+
 COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "train": (_train, "Train an algorithm in an environment"),
     "resume": (_resume, "Continue a run that was interrupted, or make it longer"),
@@ -375,6 +392,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "list": (_list, "Show the environments or the algorithms"),
     "export": (_export, "Write a run's policies as safetensors"),
     "guarantee": (_guarantee, "Print what a theorem of the paper asks for and promises"),
+    "certify": (_certify, "Measure the terms of the proof on a run, beside their bounds"),
 }
 
 
