@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import equinox as eqx
-import gymnasium
 import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray
 
-from eniac.envs.base import Environment, Step
 from eniac.envs.exact import Constants, check_count
-from eniac.envs.mdp import TabularMDP
+from eniac.envs.mdp import TableBacked, TabularMDP
 
 
-class LogisticMDP(Environment):
+class LogisticMDP(TableBacked):
     """Choose a room, then an action in it; the room's reward is a logistic function of features.
 
     From the start each action leads to a room of its own, in one of `num_contexts` contexts drawn
@@ -75,26 +72,3 @@ class LogisticMDP(Environment):
     def theta(self) -> np.ndarray:
         """The weights of the rewards: float64, [1 + dim], read-only."""
         return self.exact["theta"]
-
-    @property
-    def observation_space(self) -> gymnasium.spaces.Discrete:
-        return self.mdp.observation_space
-
-    @property
-    def action_space(self) -> gymnasium.spaces.Discrete:
-        return self.mdp.action_space
-
-    def reset(self, key: PRNGKeyArray) -> tuple[Int[Array, ""], Int[Array, ""]]:
-        return self.mdp.reset(key)
-
-    def step(self, key: PRNGKeyArray, state: Int[Array, ""], action: Int[Array, ""]) -> Step:
-        return self.mdp.step(key, state, action)
-
-    def render(self, state: Int[Array, ""]) -> np.ndarray:
-        return self.mdp.render(state)
-
-    def tabular(self) -> TabularMDP:
-        return self.mdp
-
-    def index(self, state: Int[Array, ""]) -> Int[Array, ""]:
-        return state

@@ -140,7 +140,36 @@ def _check_terminal(
             raise ValueError(f"terminal state {s} begins with probability {start[s]}; expected 0.")
 
 
-class LinearMDP(Environment):
+class TableBacked(Environment):
+    """An environment that is a table with something more to say about it, such as features."""
+
+    mdp: eqx.AbstractVar[TabularMDP]
+
+    @property
+    def observation_space(self) -> gymnasium.spaces.Discrete:
+        return self.mdp.observation_space
+
+    @property
+    def action_space(self) -> gymnasium.spaces.Discrete:
+        return self.mdp.action_space
+
+    def reset(self, key: PRNGKeyArray) -> tuple[Int[Array, ""], Int[Array, ""]]:
+        return self.mdp.reset(key)
+
+    def step(self, key: PRNGKeyArray, state: Int[Array, ""], action: Int[Array, ""]) -> Step:
+        return self.mdp.step(key, state, action)
+
+    def render(self, state: Int[Array, ""]) -> np.ndarray:
+        return self.mdp.render(state)
+
+    def tabular(self) -> TabularMDP:
+        return self.mdp
+
+    def index(self, state: Int[Array, ""]) -> Int[Array, ""]:
+        return state
+
+
+class LinearMDP(TableBacked):
     """P(s' | s, a) = phi(s, a)' mu(s') and r(s, a) = phi(s, a)' theta, exactly.
 
     Every feature vector phi(s, a) lies on the simplex and every row of mu is a distribution over
@@ -185,29 +214,6 @@ class LinearMDP(Environment):
     def theta(self) -> np.ndarray:
         """The weights of the reward: float64, [dim], read-only."""
         return self.exact["theta"]
-
-    @property
-    def observation_space(self) -> gymnasium.spaces.Discrete:
-        return self.mdp.observation_space
-
-    @property
-    def action_space(self) -> gymnasium.spaces.Discrete:
-        return self.mdp.action_space
-
-    def reset(self, key: PRNGKeyArray) -> tuple[Int[Array, ""], Int[Array, ""]]:
-        return self.mdp.reset(key)
-
-    def step(self, key: PRNGKeyArray, state: Int[Array, ""], action: Int[Array, ""]) -> Step:
-        return self.mdp.step(key, state, action)
-
-    def render(self, state: Int[Array, ""]) -> np.ndarray:
-        return self.mdp.render(state)
-
-    def tabular(self) -> TabularMDP:
-        return self.mdp
-
-    def index(self, state: Int[Array, ""]) -> Int[Array, ""]:
-        return state
 
 
 def _generator(seed: int | PRNGKeyArray) -> np.random.Generator:

@@ -1,8 +1,11 @@
 """One epoch of all seeds of a run as one compiled program.
 
-The seeds of a device run one after another (`lax.map`), the devices side by side (`shard_map`).
-Each seed is then computed by exactly the code of a run of its own, so that its results are the
-same bit for bit, which they would not be under `vmap`: that changes the order of additions.
+The seeds of a device run one after another (`lax.map`), the devices side by side (`shard_map`): per
+core as fast as `vmap`, and a seed that has come to its end costs nothing. Each seed takes the same
+operations as in a run of its own. Small programs agree to the last bit; in larger ones XLA rounds
+differently when it compiles for several devices: for PPO at its default size, seed 1 of two had a
+return 6e-5 (relative) from that of the single run after one epoch, and 5e-4 after three. The same
+command on the same machine gives the same bits.
 """
 
 from __future__ import annotations
