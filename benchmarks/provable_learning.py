@@ -157,7 +157,7 @@ def summary(found: dict[str, Any]) -> str:
 
 HEAD = (
     "| environment | class | algorithm | seeds at 95 % | last, worst | last | executed | "
-    "alpha's ceiling | inner mixture | outer mixture | steps | CPU time, longest |\n"
+    "optimum, mixed | inner mixture | outer mixture | steps | CPU time, longest |\n"
     "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 )
 

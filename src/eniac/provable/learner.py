@@ -79,7 +79,7 @@ class ProvableLearner:
         best = optimal(self.model)
         self.optimum = float(self.model.start @ best.values)
         if parts.alpha is not None:
-            # What an executed policy can be worth at best, near enough: the optimal one, mixed.
+            # What alpha costs the optimal policy: executed ones are to be held against this.
             mixed = (1 - parts.alpha) * best.policy + parts.alpha / mdp.num_actions
             self.ceiling = value(self.model, mixed)
         self.sampler = Sampler(self.model.transition, self.model.start, parts.gamma)
@@ -194,8 +194,6 @@ class ProvableLearner:
         actor, steps = update.start(), 0
         for t in range(parts.T):
             policies[t] = self.act(actor.logits, unknown)
-            if t == 0 and parts.alpha is not None:
-                policies[t] = 1 / self.shape[1]
             table = policy_tables(policies[t])
             pairs = self.sampler.visit(rng, cover, parts.M, choice)
             # The roll-in's last action is the first step of the return, and is counted there.
