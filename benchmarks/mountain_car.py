@@ -80,7 +80,7 @@ def summary(folder: Path) -> dict[str, Any]:
     records = defaultdict(list)
     for line in (folder / "metrics.jsonl").read_text().splitlines():
         record = json.loads(line)
-        records[record["seed"]].append((record["env_steps"], round(record["return_mean"], 2)))
+        records[record["seed"]].append((record["env_steps"], record["return_mean"]))
     solved = {
         seed: next((steps for steps, value in curve if value > THRESHOLD), None)
         for seed, curve in records.items()
@@ -91,7 +91,11 @@ def summary(folder: Path) -> dict[str, Any]:
         capture_output=True,
         text=True,
     )
-    return {"solved_at": solved, "curves": dict(records), "at_100": json.loads(short.stdout)}
+    curves = {
+        seed: [(steps, round(value, 2)) for steps, value in curve]
+        for seed, curve in records.items()
+    }
+    return {"solved_at": solved, "curves": curves, "at_100": json.loads(short.stdout)}
 
 
 def keep(name: str, command: list[str], result: dict[str, Any]) -> None:
