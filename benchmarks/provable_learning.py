@@ -40,6 +40,7 @@ class Combination:
     function_class: str = "tabular"
     settings: dict[str, Any] = field(default_factory=dict)
     env_options: dict[str, Any] = field(default_factory=dict)
+    results: Path = RESULTS
 
     @property
     def name(self) -> str:
@@ -47,7 +48,7 @@ class Combination:
 
     @property
     def path(self) -> Path:
-        return RESULTS / f"{self.name}.json"
+        return self.results / f"{self.name}.json"
 
 
 LINEAR = {"num_states": 20, "num_actions": 4, "dim": 8}
@@ -112,7 +113,7 @@ def one_seed(combination: Combination, seed: int) -> dict[str, Any]:
     }
 
 
-def run(combination: Combination, num_seeds: int) -> str:
+def run(combination: Combination, seeds: range) -> str:
     """All seeds that are not there yet. Returns a line about the result."""
     about = {
         "algorithm": combination.algorithm,
@@ -127,7 +128,7 @@ def run(combination: Combination, num_seeds: int) -> str:
         if all(old[name] == about[name] for name in about):
             found = old
     done = {row["seed"] for row in found["seeds"]}
-    for seed in range(num_seeds):
+    for seed in seeds:
         if seed in done:
             continue
         found["seeds"].append(one_seed(combination, seed))
@@ -216,20 +217,25 @@ def draw(out: Path) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="run combinations whose name has this in it")
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=10, help="how many seeds of each")
+    parser.add_argument("--first-seed", type=int, default=0, help="the first of them")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON files")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--figure", action="store_true", help="only draw and list what there is")
     arguments = parser.parse_args()
+    every = [replace(c, results=arguments.results) for c in combinations()]
     if not arguments.figure:
-        chosen = [c for c in combinations() if arguments.only.lower() in c.name.lower()]
+        chosen = [c for c in every if arguments.only.lower() in c.name.lower()]
         with ProcessPoolExecutor(arguments.jobs) as pool:
-            for line in pool.map(run, chosen, [arguments.seeds] * len(chosen)):
+            seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+            for line in pool.map(run, chosen, [seeds] * len(chosen)):
                 print(line, flush=True)
     print(HEAD)
-    for combination in combinations():
+    for combination in every:
         if combination.path.exists():
             print(summary(json.loads(combination.path.read_text())))
-    print(f"\nThe figure is in {draw(FIGURE).relative_to(ROOT)}")
+    if arguments.results == RESULTS:
+        print(f"\nThe figure is in {draw(FIGURE).relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from dataclasses import is_dataclass, replace
 import tyro
 
 from eniac.experiments.config import DEFAULT_EPOCHS, Config
+from eniac.experiments.errors import ConfigError
 
 
 def parse_config(default: Config, prog: str, description: str, arguments: list[str]) -> Config:
@@ -16,16 +17,20 @@ def parse_config(default: Config, prog: str, description: str, arguments: list[s
     The options of the algorithm lose its prefix: `--ppo.clip`, not `--algorithm.ppo.clip`. Exits
     with code 2 and a small panel if there is something that does not belong.
     """
-    return tyro.cli(
-        Config,
-        prog=prog,
-        description=description,
-        args=arguments,
-        default=_all_rules_open(default),
-        # The type of the default's algorithm is the one to offer options for.
-        config=(tyro.conf.AvoidSubcommands,),
-        registry=_without_names(),
-    )
+    try:
+        return tyro.cli(
+            Config,
+            prog=prog,
+            description=description,
+            args=arguments,
+            default=_all_rules_open(default),
+            # The type of the default's algorithm is the one to offer options for.
+            config=(tyro.conf.AvoidSubcommands,),
+            registry=_without_names(),
+        )
+    except ValueError as error:
+        # What tyro does not report itself: a value that an algorithm's own check refuses.
+        raise ConfigError(str(error)) from error
 
 
 def _all_rules_open(config: Config) -> Config:
