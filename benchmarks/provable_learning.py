@@ -179,7 +179,7 @@ def draw(out: Path) -> Path:
     names = [*dict.fromkeys(one["algorithm"] for one in found)]
     colours = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(names)}
     columns = 3
-    figure = Figure(figsize=(13, 3.3 * -(-len(panels) // columns)), dpi=130, layout="constrained")
+    figure = Figure(figsize=(13, 3.3 * -(-len(panels) // columns)), dpi=100, layout="constrained")
     grid = figure.subplots(-(-len(panels) // columns), columns, squeeze=False).ravel()
     handles = {}
     for axes, ((env, kind), rows) in zip(grid, panels.items(), strict=False):

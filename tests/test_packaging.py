@@ -18,7 +18,12 @@ LOCKS = ("requirements.lock", "benchmarks/requirements.lock")
 
 # Written in pieces, so that this file does not contain what it looks for.
 INDEX_ADDRESS = re.compile(
-    r"--(extra-)?index-" + r"url|--find-" + r"links|(pypi|pythonhosted|pytorch)\." + r"org"
+    r"--(extra-)?index-"
+    + r"url|--find-"
+    + r"links|(py"
+    + r"pi|python"
+    + r"hosted|pytorch)\."
+    + r"org"
     r"|https?://[^\s\"')>]*/simp" + r"le\b"
 )
 MACHINE_PATH = re.compile(
