@@ -80,7 +80,7 @@ def test_no_tracked_file_holds_a_path_of_one_machine():
     "text",
     [
         "see https://py" + "pi.org/project/jax",
-        "--extra-index-" + "url http://localhost",
+        "--extra-" + "index-" + "url http://localhost",
         "http://127.0.0.1:3141/root/simp" + "le/",
     ],
 )

@@ -241,11 +241,13 @@ def paper_eniac(depth: int) -> Deep:
 
 
 def ours(settings: Deep) -> Deep:
-    """What we set otherwise than the paper in every algorithm with a cover (docs/eniac.md has the
-    measurements): five times as many updates, each on a fifth of the steps; a critic whose error
-    counts a fiftieth, since returns near 100 leave the policy no share of a clipped gradient; less
-    entropy; a new policy for the cover every second epoch; and an exploiting policy that starts
-    afresh after some epochs, as Algorithm 2 says."""
+    """What we set otherwise than the paper in every algorithm with a cover.
+
+    Five times as many updates, each on a fifth of the steps; a critic whose error counts a
+    fiftieth, so that it does not fill a gradient that is cut to norm 5; less entropy; a new policy
+    for the cover every second epoch; and an exploiting policy that starts afresh after some epochs,
+    as in Algorithm 2. docs/eniac.md says how far each was measured.
+    """
     return replace(
         settings,
         num_envs=100,
