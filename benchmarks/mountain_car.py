@@ -1,13 +1,16 @@
 """Who solves continuous mountain car, after how many steps: the five algorithms, three depths, both
-kinds of episodes, the paper's settings and ours.
+kinds of episodes, the paper's settings and ours; and our settings with each change undone.
 
-Every run is one `eniac train ... --seeds 10 --return-above 93`. The runs are made one after another
-and use all cores; a run that is done is not made again, one that was interrupted is resumed. What
-comes out is written to docs/results/mountain_car.json as it comes, and printed as a table.
+Every run is one `eniac train ... --return-above 93`: seeds 0 to 9, or for the runs that undo a
+change the seeds 10 to 29, which no setting was chosen on. The runs are made one after another and
+use all cores they are given; a run that is done is not made again, one that was interrupted is
+resumed. What comes out is written to docs/results/mountain_car/NAME.json as it comes.
 
     python benchmarks/mountain_car.py --list
     python benchmarks/mountain_car.py ours-eniac-2-continuing paper-eniac-2-continuing
+    python benchmarks/mountain_car.py --table    what has been measured
     python benchmarks/mountain_car.py            all of them: many hours on two cores
+    taskset -c 0 python benchmarks/mountain_car.py NAME ...     one of two queues, one a core
 """
 
 from __future__ import annotations
@@ -23,14 +26,30 @@ from pathlib import Path
 from typing import Any
 
 THRESHOLD = 93
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "mountain_car.json"
+RESULTS = Path(__file__).parent.parent / "docs" / "results" / "mountain_car"
 ENIAC = [sys.executable, "-m", "eniac.cli"]
+
+UNDONE: dict[str, list[str]] = {
+    "nothing": [],
+    "width": ["--bonus.training", "lagrangian"],
+    "wide": ["--bonus.wide", "0"],
+    "normaliser": ["--bonus.normaliser", "max"],
+    "reinitialise": ["--bonus.no-reinitialise"],
+    "fit-at": ["--fit-at", "33"],
+    "updates": ["--num-envs", "500", "--loops", "10"],
+    "value-weight": ["--ppo.value-weight", "0.5"],
+    "entropy": ["--ppo.entropy", "0.01"],
+    "interval": ["--interval", "3", "--exploit-from", "3"],
+    "restart": ["--restart", "0"],
+}
+"""The changes that our settings make at depth 2, and the options that undo them."""
 
 RUNS: dict[str, list[str]] = {
     f"{settings}-{algorithm}-{depth}-{episodes}": [
         algorithm,
         *(["--preset", f"paper-depth{depth}"] if settings == "paper" else ["--depth", str(depth)]),
         *(["--episodes", "episodic"] if episodes == "episodic" else []),
+        *("--seeds", "10"),
     ]
     for settings, algorithm, depth, episodes in itertools.product(
         ("ours", "paper"),
@@ -38,6 +57,9 @@ RUNS: dict[str, list[str]] = {
         (2, 4, 6),
         ("continuing", "episodic"),
     )
+} | {
+    f"undo-{change}": ["eniac", *options, "--seed", "10", "--seeds", "20"]
+    for change, options in UNDONE.items()
 }
 
 
@@ -47,22 +69,26 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="runs to make (default: all)")
     parser.add_argument("--list", action="store_true", help="list the names and stop")
-    parser.add_argument("--seeds", type=int, default=10, help="seeds 0, 1, ... of each run")
+    parser.add_argument(
+        "--table", action="store_true", help="print what has been measured and stop"
+    )
     parser.add_argument("--epochs", type=int, default=20, help="epochs at the most")
     parser.add_argument("--runs", type=Path, default=Path("runs/mountain_car"), help="their folder")
     arguments = parser.parse_args()
     if arguments.list:
         print("\n".join(RUNS))
         return
-    for name in arguments.names or RUNS:
-        if name not in RUNS:
-            parser.error(f"no run is called {name!r}; --list shows the names")
-        folder = arguments.runs / f"{name}-{arguments.seeds}"
-        options = ["--seeds", str(arguments.seeds), "--epochs", str(arguments.epochs)]
-        options += ["--return-above", str(THRESHOLD), "--checkpoint-every", "1"]
-        make_run(folder, [*RUNS[name], *options])
-        keep(name, ["eniac", "train", *RUNS[name], *options], summary(folder))
-    print_table(json.loads(RESULTS.read_text()))
+    unknown = [name for name in arguments.names if name not in RUNS]
+    if unknown:
+        parser.error(f"no run is called {', '.join(unknown)}; --list shows the names")
+    if not arguments.table:
+        for name in arguments.names or RUNS:
+            folder = arguments.runs / name
+            options = [*RUNS[name], "--epochs", str(arguments.epochs)]
+            options += ["--return-above", str(THRESHOLD), "--checkpoint-every", "1"]
+            make_run(folder, options)
+            keep(name, {"command": " ".join(["eniac", "train", *options]), **summary(folder)})
+    print_table()
 
 
 def make_run(folder: Path, options: list[str]) -> None:
@@ -95,22 +121,26 @@ def summary(folder: Path) -> dict[str, Any]:
         seed: [(steps, round(value, 2)) for steps, value in curve]
         for seed, curve in records.items()
     }
-    return {"solved_at": solved, "curves": curves, "at_100": json.loads(short.stdout)}
+    at_100 = {
+        row["seed"]: round(row["return_mean"], 2) for row in json.loads(short.stdout)["seeds"]
+    }
+    return {"solved_at": solved, "at_100": at_100, "curves": curves}
 
 
-def keep(name: str, command: list[str], result: dict[str, Any]) -> None:
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    kept[name] = {"command": " ".join(command), **result}
-    temporary = RESULTS.with_suffix(".tmp")
-    temporary.write_text(json.dumps(kept, indent=1) + "\n")
-    temporary.replace(RESULTS)
+def keep(name: str, result: dict[str, Any]) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    temporary = RESULTS / f"{name}.tmp"
+    temporary.write_text(json.dumps(result) + "\n")
+    temporary.replace(RESULTS / f"{name}.json")
 
 
-def print_table(results: dict[str, Any]) -> None:
+def print_table() -> None:
     print(f"| run | above {THRESHOLD} | median steps | largest | last return, worst to best |")
     print("| --- | --- | --- | --- | --- |")
-    for name, result in results.items():
+    for name in RUNS:
+        if not (RESULTS / f"{name}.json").exists():
+            continue
+        result = json.loads((RESULTS / f"{name}.json").read_text())
         steps = list(result["solved_at"].values())
         done = sorted(s for s in steps if s is not None)
         half = statistics.median(s if s is not None else float("inf") for s in steps)
