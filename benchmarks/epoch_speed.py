@@ -1,9 +1,13 @@
 """How fast an epoch of deep ENIAC is: 10 updates on 500 x 100 steps for each of two policies, which
 makes a million environment steps, and the training of the width when it is due.
 
-One core. The parts are timed alone too: one PPO minibatch and one step of width training, each with
-its share of the largest matrix-multiply speed that the same core reaches in the same run. Several
-seeds are one program that computes them one after another, as `eniac train --seeds` does on a core.
+One core, and the program that `eniac train` runs: an epoch includes the evaluation of the
+exploiting policy by 100 episodes, and the time to compile is for all that a run compiles, with
+nothing cached. Memory is that of the process after the first epoch of both policies, and how much
+it grew in the six epochs after it. The parts are timed alone too: one PPO minibatch and one step of
+width training, each with its share of the largest matrix-multiply speed that the same core reaches
+in the same run. Several seeds are one program that computes them one after another, as
+`eniac train --seeds` does on a core.
 
     python benchmarks/epoch_speed.py                 depths 2, 4, 6; 1 and 10 seeds
     python benchmarks/epoch_speed.py --depths 2 --seeds 1
@@ -23,12 +27,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from eniac.algorithms import ALGORITHMS, Deep
 from eniac.bonus.base import Buffer, Pairs
 from eniac.envs import make
+from eniac.experiments.config import Evaluation
+from eniac.experiments.program import Program
 from eniac.loop import DeepLearner
 from eniac.updates.ppo import Rows
 
@@ -86,26 +93,37 @@ def time_parts(learner: DeepLearner, parts: Deep, state: Any, peak: float) -> di
     }
 
 
+def resident() -> float:
+    """Memory of this process in MiB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 def time_epochs(learner: DeepLearner, parts: Deep, seeds: int) -> dict[str, float]:
-    """Seconds of an epoch of both policies, a seed, without and with the fit of the bonus."""
-    states = jax.jit(jax.vmap(learner.init))(jax.random.split(jax.random.key(0), seeds))
+    """Seconds of an epoch of both policies, a seed, without and with the fit of the bonus: of the
+    program that `eniac train` runs, so the evaluation by 100 episodes is in them."""
     start = time.perf_counter()
-    program = jax.jit(lambda s: jax.lax.map(learner.epoch, s)).lower(states).compile()
+    program = Program(learner, learner.env, Evaluation(), list(range(seeds)))
+    states = program.init()
+    program.compile(states)
     compiling = time.perf_counter() - start
     # The first epochs have no exploiting policy yet.
-    plain, fitted = [], []
-    for epoch in range(parts.exploit_from + parts.interval + 1):
+    plain, fitted, memory = [], [], []
+    for epoch in range(parts.exploit_from + 2 * parts.interval + 1):
         start = time.perf_counter()
-        states, metrics = jax.block_until_ready(program(states))
+        done = program.epoch(states, np.full(seeds, epoch), np.ones(seeds, bool))
+        states = done.states
         if epoch >= parts.exploit_from:
             kind = fitted if epoch % parts.interval == 0 else plain
             kind.append((time.perf_counter() - start) / seeds)
-    steps = float(metrics["steps"][0])
+            memory.append(resident())
     return {
         "compile_s": compiling,
         "epoch_s": statistics.median(plain),
         "epoch_with_fit_s": statistics.median(fitted),
-        "steps_per_second": steps / statistics.median(plain),
+        "steps_per_second": float(done.metrics["steps"][0]) / statistics.median(plain),
+        "memory_mb": memory[0],
+        "memory_growth_mb": memory[-1] - memory[0],
     }
 
 
@@ -126,6 +144,7 @@ def main() -> None:
         "epoch a seed",
         "with width",
         "steps/s",
+        "memory",
         "PPO minibatch",
         "width step",
     ):
@@ -147,6 +166,7 @@ def main() -> None:
                 f"{row['epoch_s']:.2f} s",
                 f"{row['epoch_with_fit_s']:.2f} s",
                 f"{row['steps_per_second']:,.0f}",
+                f"{row['memory_mb']:.0f} + {row['memory_growth_mb']:.0f} MiB",
                 f"{row['ppo_minibatch_us']:.0f} us, {row['ppo_share_of_peak']:.0%} of peak",
                 f"{row['width_step_us']:.0f} us, {row['width_share_of_peak']:.0%} of peak",
             )

@@ -337,6 +337,20 @@ def test_wide_queries_are_uniform_in_the_box_around_what_was_seen_within_the_bou
         assert got[:300, i].max() <= high[i] + 1e-6
 
 
+def test_wide_queries_of_a_discrete_space_are_all_its_elements_alike():
+    encoder = PairEncoder(Spaces(Discrete(3), Discrete(2)), with_action=True)
+    rule = replace(CONSTRAINED, wide=1.0)
+    one_pair = jnp.tile(encoder(jnp.asarray(0), jnp.asarray(0)), (600, 1))
+    got = np.asarray(
+        rule.widened(jax.random.key(0), encoder, one_pair, jnp.ones(600, bool), one_pair)
+    )
+    np.testing.assert_array_equal(
+        [got[:, :3].sum(axis=1), got[:, 3:].sum(axis=1)], np.ones((2, 600))
+    )
+    counts = got[:, :3].T @ got[:, 3:]  # of each pair
+    assert scipy.stats.chisquare(counts.ravel()).pvalue > 1e-3
+
+
 def test_no_wide_queries_are_the_queries_as_they_are():
     encoder = PairEncoder(SPACES, with_action=False)
     used = jnp.ones(400, bool)

@@ -1,4 +1,5 @@
 import errno
+import gc
 import json
 import logging
 import os
@@ -106,6 +107,21 @@ def test_an_epoch_is_compiled_once(toy_config, console, caplog):
     messages = [record.getMessage() for record in caplog.records]
     compiled = [text for text in messages if "Finished XLA compilation of jit(over_epoch" in text]
     assert len(compiled) == 1, messages
+
+
+def test_no_epoch_leaves_arrays_behind(toy_config, console, monkeypatch):
+    held = []
+    epoch = Program.epoch
+
+    def counted(*arguments):
+        gc.collect()
+        held.append(sum(x.nbytes for x in jax.live_arrays()))
+        return epoch(*arguments)
+
+    monkeypatch.setattr(Program, "epoch", counted)
+    train(toy_config(seeds=2, epochs=8), console=console)
+    assert len(held) == 8
+    assert max(held[4:]) <= max(held[:4])
 
 
 def test_a_seed_that_met_its_rule_stands_still_while_the_others_go_on(

@@ -132,6 +132,21 @@ class PairEncoder(eqx.Module):
         low, high = (bound[self.observation.size :] for bound in self.bounds)
         return jnp.concatenate([state, jnp.clip(self.action(action), low, high)])
 
+    def uniform(
+        self, key: PRNGKeyArray, num: int, low: Float[Array, " size"], high: Float[Array, " size"]
+    ) -> Float[Array, "num size"]:
+        """Encodings of random pairs: uniform between `low` and `high` where the space is a box,
+        all elements alike where it is discrete."""
+        drawn = jax.random.uniform(key, (num, self.size), minval=low, maxval=high)
+        start = 0
+        for part in (self.observation, self.action):
+            if part is not None and part.discrete:
+                element_key = jax.random.fold_in(key, start)
+                element = jax.random.randint(element_key, (num,), 0, part.size)
+                drawn = drawn.at[:, start : start + part.size].set(jax.vmap(part)(element))
+            start += part.size if part is not None else 0
+        return drawn
+
 
 def bounds_of(space: gymnasium.Space[Any]) -> tuple[list[float], list[float]]:
     """The least and the largest encoding of an element of `space`."""

@@ -112,7 +112,7 @@ class Width:
     """query pairs in a step ("|D_Q|")"""
     wide: float = 0.5
     """share of the query pairs that is not where the exploring policy went, but uniform in a box
-    around all pairs seen; 0 is the paper's"""
+    around all pairs seen, or over all elements of a discrete space; 0 is the paper's"""
     reach: float = 2.0
     """how many times as wide that box is as the pairs seen, within the bounds of the spaces"""
     buffer_batch: int = 160
@@ -255,8 +255,7 @@ class Width:
         middle, half = (low + high) / 2, self.reach * (high - low) / 2
         bound_low, bound_high = encoder.bounds
         low, high = jnp.maximum(middle - half, bound_low), jnp.minimum(middle + half, bound_high)
-        drawn = jax.random.uniform(key, (num_wide, asked.shape[1]), minval=low, maxval=high)
-        return asked.at[:num_wide].set(drawn)
+        return asked.at[:num_wide].set(encoder.uniform(key, num_wide, low, high))
 
     def start(self, key: PRNGKeyArray, bonus: WidthBonus) -> tuple[WidthNetwork, WidthNetwork]:
         """f and f' before training."""
