@@ -329,7 +329,7 @@ def test_discounted_and_undiscounted_returns_are_the_exact_ones_on_average(many)
 
 # Evaluation
 
-score = jax.jit(evaluate, static_argnums=(3, 4))
+score = jax.jit(evaluate, static_argnums=(3, 4, 5))
 NUM_EPISODES = 1000
 
 
@@ -347,6 +347,15 @@ def test_evaluation_is_exact_on_a_deterministic_chain(short_chain, deterministic
         got = score(short_chain, policy, jax.random.key(0), NUM_EPISODES, deterministic)
         np.testing.assert_array_equal(got.returns, np.full(NUM_EPISODES, best))
         np.testing.assert_array_equal(got.lengths, np.full(NUM_EPISODES, 10))
+
+
+def test_the_return_of_the_first_steps_is_told(short_chain):
+    # Two steps to the right end, then 1 a step: 3 after five steps.
+    policy, key = always(short_chain, 1), jax.random.key(0)
+    for first, brought in ((2, 0.0), (5, 3.0), (99, 8.0), (None, 8.0)):
+        got = score(short_chain, policy, key, NUM_EPISODES, True, first)
+        np.testing.assert_array_equal(got.first_returns, np.full(NUM_EPISODES, brought))
+        np.testing.assert_array_equal(got.returns, np.full(NUM_EPISODES, 8.0))
 
 
 def test_deterministic_evaluation_takes_the_likeliest_action_and_sampling_does_not(short_chain):

@@ -38,9 +38,9 @@ Everything goes to one folder: metrics, checkpoints, pictures, policy.
 
 Ctrl-C finishes the epoch and saves; `eniac resume` goes on from there.
 
---depth 2, 4 or 6 chooses one of the paper's three networks (default 2).
+Networks of the deep algorithms: --depth 2 (the default), 4 or 6, as in the paper.
 
---preset paper-depth2, paper-depth4 or paper-depth6 takes the paper's settings for all of it.
+All settings as in the paper: --preset paper-depth2, paper-depth4 or paper-depth6.
 
 In the place of ALGORITHM, the config.json of a run runs it again.
 

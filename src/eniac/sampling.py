@@ -187,6 +187,8 @@ class Evaluation(NamedTuple):
 
     returns: Float[Array, " episodes"]
     lengths: Int[Array, " episodes"]
+    first_returns: Float[Array, " episodes"]
+    """what the first steps of each episode brought, as many as were asked for"""
 
 
 def evaluate(
@@ -195,10 +197,12 @@ def evaluate(
     key: PRNGKeyArray,
     num_episodes: int,
     deterministic: bool = False,
+    first: int | None = None,
 ) -> Evaluation:
     """One episode in each of `num_episodes` environments, side by side, until all have ended.
 
-    `env` must end its episodes itself: wrap it in a `TimeLimit`.
+    The return of the `first` steps is told as well; None is all steps. `env` must end its episodes
+    itself: wrap it in a `TimeLimit`.
     """
     key, reset_key = jax.random.split(key)
 
@@ -209,21 +213,24 @@ def evaluate(
         return jnp.any(carry[-1])
 
     def advance(carry: tuple[Any, ...]):
-        key, vessel, returns, lengths, alive = carry
+        key, vessel, returns, early, lengths, alive = carry
         key, act_key, step_key = jax.random.split(key, 3)
         action = jax.vmap(act)(jax.random.split(act_key, num_episodes), vessel.observation)
         step = jax.vmap(env.step)(jax.random.split(step_key, num_episodes), vessel.state, action)
-        returns = returns + jnp.where(alive, step.reward, 0.0)
+        reward = jnp.where(alive, step.reward, 0.0)
+        returns = returns + reward
+        early = early + (reward if first is None else jnp.where(lengths < first, reward, 0.0))
         lengths = lengths + alive
         alive = alive & ~(step.terminated | step.truncated)
-        return key, Vessel(step.state, step.observation), returns, lengths, alive
+        return key, Vessel(step.state, step.observation), returns, early, lengths, alive
 
     start = (
         key,
         embark(env, reset_key, num_episodes),
         jnp.zeros(num_episodes),
+        jnp.zeros(num_episodes),
         jnp.zeros(num_episodes, jnp.int32),
         jnp.ones(num_episodes, bool),
     )
-    _, _, returns, lengths, _ = jax.lax.while_loop(under_way, advance, start)
-    return Evaluation(returns, lengths)
+    _, _, returns, early, lengths, _ = jax.lax.while_loop(under_way, advance, start)
+    return Evaluation(returns, lengths, early)

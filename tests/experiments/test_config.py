@@ -103,6 +103,16 @@ def test_the_evaluation_is_cut_where_the_config_says_else_as_in_training(toy_con
     assert toy_config(env="DeepSea-4", horizon=None).evaluation_horizon is None
 
 
+def test_episodic_runs_report_the_return_of_a_trajectory_too(toy_config):
+    def first(episodes, **changes):
+        settings = ALGORITHMS["ppo"].settings(episodes=episodes)
+        return toy_config(settings, **changes).evaluation.first
+
+    assert first("continuing") is None
+    assert first("episodic") == 100
+    assert first("episodic", evaluation=Evaluation(first=7)) == 7
+
+
 def test_the_default_folder_says_what_the_run_is(toy_config):
     now = datetime.datetime(2030, 1, 2, 3, 4, 5)
     assert toy_config(seed=7).default_out(now) == Path("runs/toy-Chain-4-7-20300102-030405")

@@ -330,6 +330,13 @@ def test_a_config_changed_behind_a_run_is_refused_with_the_difference(
         resume(tmp_path / "run", epochs=9, console=console)
 
 
+def test_the_return_of_the_first_steps_is_logged_if_asked(toy_config, tmp_path, console):
+    train(toy_config(evaluation=Evaluation(episodes=3, first=5)), console=console)
+    whole = [(r["return_first_mean"], r["return_mean"]) for r in _records(tmp_path / "run")]
+    assert len(whole) == 4
+    assert all(first == mean for first, mean in whole)  # episodes of the toy have five steps
+
+
 def test_the_evaluation_of_a_run_states_its_horizon(toy_config, console):
     result = train(toy_config(evaluation=Evaluation(episodes=3, horizon=9)), console=console)
     judged = evaluate_run(load_run(result.path), episodes=5, seed=1)

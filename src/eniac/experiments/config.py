@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -37,6 +37,10 @@ class Evaluation:
 
     deterministic: bool = False
     """Take the policy's most likely action instead of sampling one."""
+
+    first: int | None = None
+    """Report also the mean return of the first so many steps of an episode (return_first_mean).
+    None: not, or the length of a trajectory if the algorithm's episodes are episodic."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,11 @@ class Config:
 
     def _choose_for_env(self) -> None:
         """Lets an algorithm choose for the environment what it was not told."""
+        if isinstance(self.algorithm, Deep):
+            if self.algorithm.episodes == "episodic" and self.evaluation.first is None:
+                chosen = replace(self.evaluation, first=self.algorithm.trajectory)
+                object.__setattr__(self, "evaluation", chosen)
+            return
         if not isinstance(self.algorithm, Provable):
             return
         try:
@@ -223,6 +232,7 @@ def _check_ranges(config: Config) -> None:
         "keep": 2,
         "evaluation.episodes": 1,
         "evaluation.horizon": 1,
+        "evaluation.first": 1,
     }
     for name, bound in least.items():
         value: Any = config

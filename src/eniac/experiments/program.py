@@ -74,6 +74,7 @@ class Program:
                     jax.random.fold_in(key, number),
                     evaluation.episodes,
                     evaluation.deterministic,
+                    evaluation.first,
                 )
                 judged = {
                     "return_mean": jnp.mean(result.returns),
@@ -82,6 +83,8 @@ class Program:
                     "return_max": jnp.max(result.returns),
                     "length_mean": jnp.mean(result.lengths.astype(jnp.float32)),
                 }
+                if evaluation.first is not None:
+                    judged["return_first_mean"] = jnp.mean(result.first_returns)
                 return state, judged | metrics, nonfinite_leaves(state)
 
             def stay(state: Any):
