@@ -38,29 +38,47 @@ UNDONE: dict[str, list[str]] = {
     "fit-at": ["--fit-at", "33"],
     "updates": ["--num-envs", "500", "--loops", "10"],
     "value-weight": ["--ppo.value-weight", "0.5"],
-    "entropy": ["--ppo.entropy", "0.01"],
     "interval": ["--interval", "3", "--exploit-from", "3"],
     "restart": ["--restart", "0"],
 }
-"""The changes that our settings make at depth 2, and the options that undo them."""
+"""The changes that our settings make, and the options that undo them: tried at depth 2, continuing,
+and where that is not where they matter, there too."""
 
-RUNS: dict[str, list[str]] = {
-    f"{settings}-{algorithm}-{depth}-{episodes}": [
-        algorithm,
-        *(["--preset", f"paper-depth{depth}"] if settings == "paper" else ["--depth", str(depth)]),
-        *(["--episodes", "episodic"] if episodes == "episodic" else []),
-        *("--seeds", "10"),
-    ]
-    for settings, algorithm, depth, episodes in itertools.product(
-        ("ours", "paper"),
-        ("eniac", "pc-pg", "zero", "ppo-rnd", "ppo"),
-        (2, 4, 6),
-        ("continuing", "episodic"),
-    )
-} | {
-    f"undo-{change}": ["eniac", *options, "--seed", "10", "--seeds", "20"]
-    for change, options in UNDONE.items()
-}
+RUNS: dict[str, list[str]] = (
+    {
+        f"{settings}-{algorithm}-{depth}-{episodes}": [
+            algorithm,
+            *(
+                ["--preset", f"paper-depth{depth}"]
+                if settings == "paper"
+                else ["--depth", str(depth)]
+            ),
+            *(["--episodes", "episodic"] if episodes == "episodic" else []),
+            *("--seeds", "10"),
+        ]
+        for settings, algorithm, depth, episodes in itertools.product(
+            ("ours", "paper"),
+            ("eniac", "pc-pg", "zero", "ppo-rnd", "ppo"),
+            (2, 4, 6),
+            ("continuing", "episodic"),
+        )
+    }
+    | {
+        f"undo-{change}": ["eniac", *options, "--seed", "10", "--seeds", "20"]
+        for change, options in UNDONE.items()
+    }
+    | {
+        "undo-value-weight-6": ["eniac", "--depth", "6", *UNDONE["value-weight"], "--seeds", "10"],
+        "undo-restart-episodic": [
+            "eniac",
+            "--episodes",
+            "episodic",
+            *UNDONE["restart"],
+            "--seeds",
+            "10",
+        ],
+    }
+)
 
 
 def main() -> None:
