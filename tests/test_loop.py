@@ -70,7 +70,7 @@ class Run:
 @pytest.fixture(scope="module")
 def eniac():
     """ENIAC on mountain car, whose exploiting policy starts afresh and otherwise stands still."""
-    parts = tiny("eniac", restart=INTERVAL)
+    parts = tiny("eniac", restart=INTERVAL, restart_if_behind=False)
     return Run(
         replace(parts, ppo=replace(parts.ppo, learning_rate=STILL)), "MountainCarContinuous-v0"
     )
@@ -170,6 +170,29 @@ def test_the_exploiting_policy_starts_afresh_when_the_cover_grows_if_asked(eniac
     weights = [state.exploit.policy.body.layers[0].weight for state in eniac.states]
     changed = [not same(a, b) for a, b in itertools.pairwise(weights)]
     assert changed == [False, False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "earned", "if_behind", "afresh"),
+    [
+        (4, (0.5, -0.1), True, True),
+        (4, (-0.1, 0.5), True, False),
+        (4, (0.5, 0.5), True, False),
+        (4, (-0.1, 0.5), False, True),
+        (5, (0.5, -0.1), True, False),
+        (5, (0.5, -0.1), False, False),
+    ],
+)
+def test_a_policy_that_is_not_behind_may_be_spared(pc_pg, epoch, earned, if_behind, afresh):
+    parts = tiny("pc-pg", restart=2, restart_if_behind=if_behind)
+    state = pc_pg.states[-1]._replace(epoch=jnp.asarray(epoch), earned=jnp.asarray(earned))
+    assert bool(parts.build(make("DeepSea-4")).starts_afresh(state)) == afresh
+
+
+def test_what_both_policies_earned_is_remembered(covered):
+    for state, metrics in zip(covered.states[1:], covered.metrics, strict=True):
+        got = [metrics["explore/reward"], metrics["exploit/reward"]]
+        np.testing.assert_array_equal(state.earned, got)
 
 
 def test_the_policy_judged_is_the_exploiting_one(covered):

@@ -85,6 +85,8 @@ class Deep:
     restart: int = 0
     """epochs after which the exploiting policy starts afresh, with what the cover has reached by
     then; 0 is never (the paper's program), `interval` is whenever the cover grows (Algorithm 2)"""
+    restart_if_behind: bool = False
+    """start it afresh only if it earned less in the last epoch than the exploring policy did"""
 
     def __post_init__(self):
         require_choices(self)
@@ -211,9 +213,8 @@ class Row:
         require(depth in DEPTHS, "depth", depth, f"one of {', '.join(map(str, DEPTHS))}")
         settings = replace(self.ours(depth), episodes=episodes)
         if episodes == "episodic" and settings.cover != "none":
-            # Within 100 steps the goal is reached by few policies: the cover has to grow faster,
-            # and the exploiting policy needs longer to take off.
-            settings = replace(settings, interval=1, capacity=50, restart=3)
+            # Within 100 steps the goal is reached by few policies: the cover has to grow faster.
+            settings = replace(settings, interval=1, capacity=50)
         return settings
 
     @property
@@ -246,8 +247,8 @@ def ours(settings: Deep) -> Deep:
     Five times as many updates, each on a fifth of the steps; a critic whose error counts a
     fiftieth, so that it does not fill a gradient that is cut to norm 5; a bonus that is fitted
     before the policy is improved, as in Algorithm 1; a new policy for the cover every second epoch;
-    and an exploiting policy that starts afresh after some epochs, as in Algorithm 2. docs/eniac.md
-    has what each of them brings.
+    and an exploiting policy that starts afresh, as in Algorithm 2, when it has fallen behind the
+    exploring one. docs/eniac.md has what each of them brings.
     """
     return replace(
         settings,
@@ -258,6 +259,7 @@ def ours(settings: Deep) -> Deep:
         exploit_from=2,
         capacity=25,
         restart=3,
+        restart_if_behind=True,
         ppo=replace(settings.ppo, value_weight=0.01),
     )
 
