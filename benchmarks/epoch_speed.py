@@ -3,8 +3,8 @@ makes a million environment steps, and the training of the width when it is due.
 
 One core, and the program that `eniac train` runs: an epoch includes the evaluation of the
 exploiting policy by 100 episodes, and the time to compile is for all that a run compiles, with
-nothing cached. Memory is that of the process after the first epoch of both policies, and how much
-it grew in the six epochs after it. The parts are timed alone too: one PPO minibatch and one step of
+nothing cached. Memory is that of the process after the first epoch, and how much it grew in the
+epochs after it. The parts are timed alone too: one PPO minibatch and one step of
 width training, each with its share of the largest matrix-multiply speed that the same core reaches
 in the same run. Several seeds are one program that computes them one after another, as
 `eniac train --seeds` does on a core.
@@ -107,16 +107,17 @@ def time_epochs(learner: DeepLearner, parts: Deep, seeds: int) -> dict[str, floa
     states = program.init()
     program.compile(states)
     compiling = time.perf_counter() - start
-    # The first epochs have no exploiting policy yet.
+    # The first epochs have no exploiting policy yet: they are left out.
+    first = parts.exploit_from
+    states = states._replace(epoch=jnp.full(seeds, first, jnp.int32))
     plain, fitted, memory = [], [], []
-    for epoch in range(parts.exploit_from + 2 * parts.interval + 1):
+    for epoch in range(first, first + (2 * parts.interval + 1 if seeds == 1 else 3)):
         start = time.perf_counter()
         done = program.epoch(states, np.full(seeds, epoch), np.ones(seeds, bool))
         states = done.states
-        if epoch >= parts.exploit_from:
-            kind = fitted if epoch % parts.interval == 0 else plain
-            kind.append((time.perf_counter() - start) / seeds)
-            memory.append(resident())
+        kind = fitted if epoch % parts.interval == 0 else plain
+        kind.append((time.perf_counter() - start) / seeds)
+        memory.append(resident())
     return {
         "compile_s": compiling,
         "epoch_s": statistics.median(plain),

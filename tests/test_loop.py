@@ -70,7 +70,7 @@ class Run:
 @pytest.fixture(scope="module")
 def eniac():
     """ENIAC on mountain car, whose exploiting policy starts afresh and otherwise stands still."""
-    parts = tiny("eniac", restart=INTERVAL, restart_if_behind=False)
+    parts = tiny("eniac", restart=INTERVAL, restart_below=None)
     return Run(
         replace(parts, ppo=replace(parts.ppo, learning_rate=STILL)), "MountainCarContinuous-v0"
     )
@@ -173,18 +173,20 @@ def test_the_exploiting_policy_starts_afresh_when_the_cover_grows_if_asked(eniac
 
 
 @pytest.mark.parametrize(
-    ("epoch", "earned", "if_behind", "afresh"),
+    ("epoch", "earned", "below", "afresh"),
     [
-        (4, (0.5, -0.1), True, True),
-        (4, (-0.1, 0.5), True, False),
-        (4, (0.5, 0.5), True, False),
-        (4, (-0.1, 0.5), False, True),
-        (5, (0.5, -0.1), True, False),
-        (5, (0.5, -0.1), False, False),
+        (4, (0.5, -0.1), 0.5, True),
+        (4, (0.5, 0.2), 0.5, True),
+        (4, (0.5, 0.3), 0.5, False),
+        (4, (0.5, 0.3), 1.0, True),
+        (4, (-0.1, -0.01), 0.5, False),
+        (4, (-0.1, 0.5), None, True),
+        (5, (0.5, -0.1), 0.5, False),
+        (5, (0.5, -0.1), None, False),
     ],
 )
-def test_a_policy_that_is_not_behind_may_be_spared(pc_pg, epoch, earned, if_behind, afresh):
-    parts = tiny("pc-pg", restart=2, restart_if_behind=if_behind)
+def test_a_policy_that_earns_its_share_may_be_spared(pc_pg, epoch, earned, below, afresh):
+    parts = tiny("pc-pg", restart=2, restart_below=below)
     state = pc_pg.states[-1]._replace(epoch=jnp.asarray(epoch), earned=jnp.asarray(earned))
     assert bool(parts.build(make("DeepSea-4")).starts_afresh(state)) == afresh
 

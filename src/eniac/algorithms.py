@@ -85,8 +85,9 @@ class Deep:
     restart: int = 0
     """epochs after which the exploiting policy starts afresh, with what the cover has reached by
     then; 0 is never (the paper's program), `interval` is whenever the cover grows (Algorithm 2)"""
-    restart_if_behind: bool = False
-    """start it afresh only if it earned less in the last epoch than the exploring policy did"""
+    restart_below: float | None = None
+    """start it afresh only if its mean reward in the last epoch was below this share of the
+    exploring policy's; None is in any case (Algorithm 2)"""
 
     def __post_init__(self):
         require_choices(self)
@@ -247,8 +248,8 @@ def ours(settings: Deep) -> Deep:
     Five times as many updates, each on a fifth of the steps; a critic whose error counts a
     fiftieth, so that it does not fill a gradient that is cut to norm 5; a bonus that is fitted
     before the policy is improved, as in Algorithm 1; a new policy for the cover every second epoch;
-    and an exploiting policy that starts afresh, as in Algorithm 2, when it has fallen behind the
-    exploring one. docs/eniac.md has what each of them brings.
+    and an exploiting policy that starts afresh, as in Algorithm 2, when it earns not even half of
+    what the exploring one does. docs/eniac.md has what each of them brings.
     """
     return replace(
         settings,
@@ -259,7 +260,7 @@ def ours(settings: Deep) -> Deep:
         exploit_from=2,
         capacity=25,
         restart=3,
-        restart_if_behind=True,
+        restart_below=0.5,
         ppo=replace(settings.ppo, value_weight=0.01),
     )
 

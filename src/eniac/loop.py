@@ -171,11 +171,11 @@ class DeepLearner(eqx.Module):
         """Whether the exploiting policy is made anew, as Algorithm 2 does at every update."""
         parts = self.parts
         due = (state.epoch - parts.exploit_from) % parts.restart == 0
-        if not parts.restart_if_behind:
+        if parts.restart_below is None:
             return due
         assert state.earned is not None
         explore, exploit = state.earned
-        return due & (exploit < explore)
+        return due & (exploit < parts.restart_below * explore)
 
     def plain_epoch(self, state: State) -> tuple[State, Metrics]:
         """An epoch without a cover: PPO, and PPO with a bonus added."""
