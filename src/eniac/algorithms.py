@@ -248,8 +248,8 @@ def ours(settings: Deep) -> Deep:
     Five times as many updates, each on a fifth of the steps; a critic whose error counts a
     fiftieth, so that it does not fill a gradient that is cut to norm 5; a bonus that is fitted
     before the policy is improved, as in Algorithm 1; a new policy for the cover every second epoch;
-    and an exploiting policy that starts afresh, as in Algorithm 2, when it earns not even half of
-    what the exploring one does. docs/eniac.md has what each of them brings.
+    and an exploiting policy that starts afresh, as in Algorithm 2, when it earns less than four
+    fifths of what the exploring one does. docs/eniac.md has what each of them brings.
     """
     return replace(
         settings,
@@ -260,7 +260,7 @@ def ours(settings: Deep) -> Deep:
         exploit_from=2,
         capacity=25,
         restart=3,
-        restart_below=0.5,
+        restart_below=0.8,
         ppo=replace(settings.ppo, value_weight=0.01),
     )
 
