@@ -70,7 +70,7 @@ class Run:
 @pytest.fixture(scope="module")
 def eniac():
     """ENIAC on mountain car, whose exploiting policy starts afresh and otherwise stands still."""
-    parts = tiny("eniac", restart=INTERVAL, restart_below=None)
+    parts = tiny("eniac", restart=INTERVAL)
     return Run(
         replace(parts, ppo=replace(parts.ppo, learning_rate=STILL)), "MountainCarContinuous-v0"
     )
@@ -170,31 +170,6 @@ def test_the_exploiting_policy_starts_afresh_when_the_cover_grows_if_asked(eniac
     weights = [state.exploit.policy.body.layers[0].weight for state in eniac.states]
     changed = [not same(a, b) for a, b in itertools.pairwise(weights)]
     assert changed == [False, False, True, False, True]
-
-
-@pytest.mark.parametrize(
-    ("epoch", "earned", "below", "afresh"),
-    [
-        (4, (0.5, -0.1), 0.5, True),
-        (4, (0.5, 0.2), 0.5, True),
-        (4, (0.5, 0.3), 0.5, False),
-        (4, (0.5, 0.3), 1.0, True),
-        (4, (-0.1, -0.01), 0.5, False),
-        (4, (-0.1, 0.5), None, True),
-        (5, (0.5, -0.1), 0.5, False),
-        (5, (0.5, -0.1), None, False),
-    ],
-)
-def test_a_policy_that_earns_its_share_may_be_spared(pc_pg, epoch, earned, below, afresh):
-    parts = tiny("pc-pg", restart=2, restart_below=below)
-    state = pc_pg.states[-1]._replace(epoch=jnp.asarray(epoch), earned=jnp.asarray(earned))
-    assert bool(parts.build(make("DeepSea-4")).starts_afresh(state)) == afresh
-
-
-def test_what_both_policies_earned_is_remembered(covered):
-    for state, metrics in zip(covered.states[1:], covered.metrics, strict=True):
-        got = [metrics["explore/reward"], metrics["exploit/reward"]]
-        np.testing.assert_array_equal(state.earned, got)
 
 
 def test_the_policy_judged_is_the_exploiting_one(covered):

@@ -85,9 +85,6 @@ class Deep:
     restart: int = 0
     """epochs after which the exploiting policy starts afresh, with what the cover has reached by
     then; 0 is never (the paper's program), `interval` is whenever the cover grows (Algorithm 2)"""
-    restart_below: float | None = None
-    """start it afresh only if its mean reward in the last epoch was below this share of the
-    exploring policy's; None is in any case (Algorithm 2)"""
 
     def __post_init__(self):
         require_choices(self)
@@ -214,8 +211,9 @@ class Row:
         require(depth in DEPTHS, "depth", depth, f"one of {', '.join(map(str, DEPTHS))}")
         settings = replace(self.ours(depth), episodes=episodes)
         if episodes == "episodic" and settings.cover != "none":
-            # Within 100 steps the goal is reached by few policies: the cover has to grow faster.
-            settings = replace(settings, interval=1, capacity=50)
+            # Within 100 steps the goal is reached by few policies: the cover has to grow faster,
+            # and the exploiting policy needs longer to take off.
+            settings = replace(settings, interval=1, capacity=50, restart=3)
         return settings
 
     @property
@@ -248,8 +246,8 @@ def ours(settings: Deep) -> Deep:
     Five times as many updates, each on a fifth of the steps; a critic whose error counts a
     fiftieth, so that it does not fill a gradient that is cut to norm 5; a bonus that is fitted
     before the policy is improved, as in Algorithm 1; a new policy for the cover every second epoch;
-    and an exploiting policy that starts afresh, as in Algorithm 2, when it earns less than four
-    fifths of what the exploring one does. docs/eniac.md has what each of them brings.
+    and an exploiting policy that starts afresh after some epochs, as in Algorithm 2. docs/eniac.md
+    has what each of them brings.
     """
     return replace(
         settings,
@@ -260,7 +258,6 @@ def ours(settings: Deep) -> Deep:
         exploit_from=2,
         capacity=25,
         restart=3,
-        restart_below=0.8,
         ppo=replace(settings.ppo, value_weight=0.01),
     )
 

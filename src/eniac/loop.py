@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from eniac.bonus.base import Buffer, Pairs, Spaces
 from eniac.cover import Cover
@@ -49,8 +49,7 @@ class Actor(NamedTuple):
 class State(NamedTuple):
     """All that a run is at the end of an epoch.
 
-    Algorithms without a cover have one policy, `exploit`; `explore`, `cover`, `buffer` and `earned`
-    are None.
+    Algorithms without a cover have one policy, `exploit`; `explore`, `cover` and `buffer` are None.
     """
 
     key: PRNGKeyArray
@@ -60,8 +59,6 @@ class State(NamedTuple):
     cover: Cover | None
     buffer: Buffer | None
     bonus: Any
-    earned: Float[Array, "2"] | None
-    """mean reward of a step of the exploring and of the exploiting policy in the last epoch"""
 
 
 class DeepLearner(eqx.Module):
@@ -95,7 +92,6 @@ class DeepLearner(eqx.Module):
             cover=Cover.empty(exploit.policy, parts.capacity) if covered else None,
             buffer=Buffer.empty(self.spaces, parts.capacity * parts.visits) if covered else None,
             bonus=bonus,
-            earned=jnp.zeros(2) if covered else None,
         )
 
     def new_actor(self, key: PRNGKeyArray) -> Actor:
@@ -117,7 +113,8 @@ class DeepLearner(eqx.Module):
         started = state.epoch >= parts.exploit_from
         state = jax.lax.cond(due, self.extend, lambda _, state: state, visit_key, state)
         if parts.restart:
-            again = started & self.starts_afresh(state)
+            since = state.epoch - parts.exploit_from
+            again = started & (since % parts.restart == 0)
             fresh = self.new_actor(restart_key)
             exploit = jax.tree.map(lambda f, x: jnp.where(again, f, x), fresh, state.exploit)
             state = state._replace(exploit=exploit)
@@ -151,8 +148,7 @@ class DeepLearner(eqx.Module):
         )
         explore = jax.tree.map(lambda x: x[0], both)
         exploit = jax.tree.map(lambda x: x[1], both)
-        earned = metrics["reward"]
-        state = State(key, state.epoch + 1, explore, exploit, cover, state.buffer, bonus, earned)
+        state = State(key, state.epoch + 1, explore, exploit, cover, state.buffer, bonus)
         shown = {
             f"{role}/{name}": x[i]
             for i, role in enumerate(("explore", "exploit"))
@@ -166,16 +162,6 @@ class DeepLearner(eqx.Module):
             **shown,
             **parts.bonus.metrics(bonus),
         }
-
-    def starts_afresh(self, state: State) -> Bool[Array, ""]:
-        """Whether the exploiting policy is made anew, as Algorithm 2 does at every update."""
-        parts = self.parts
-        due = (state.epoch - parts.exploit_from) % parts.restart == 0
-        if parts.restart_below is None:
-            return due
-        assert state.earned is not None
-        explore, exploit = state.earned
-        return due & (exploit < parts.restart_below * explore)
 
     def plain_epoch(self, state: State) -> tuple[State, Metrics]:
         """An epoch without a cover: PPO, and PPO with a bonus added."""
