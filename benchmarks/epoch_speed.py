@@ -12,7 +12,8 @@ in the same run. Several seeds are one program that computes them one after anot
     python benchmarks/epoch_speed.py                 depths 2, 4, 6; 1 and 10 seeds
     python benchmarks/epoch_speed.py --depths 2 --seeds 1
 
-Prints a table and writes benchmarks/results/epoch_speed.json.
+Prints a table and writes benchmarks/results/epoch_speed.json, where rows of other depths and seeds
+stay as they are.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def time_epochs(learner: DeepLearner, parts: Deep, seeds: int) -> dict[str, floa
     first = parts.exploit_from
     states = states._replace(epoch=jnp.full(seeds, first, jnp.int32))
     plain, fitted, memory = [], [], []
-    for epoch in range(first, first + (2 * parts.interval + 1 if seeds == 1 else 3)):
+    for epoch in range(first, first + (2 * parts.interval + 1 if seeds == 1 else 2)):
         start = time.perf_counter()
         done = program.epoch(states, np.full(seeds, epoch), np.ones(seeds, bool))
         states = done.states
@@ -150,7 +151,9 @@ def main() -> None:
         "width step",
     ):
         table.add_column(name, justify="right")
-    results = []
+    results = {}
+    if RESULTS.exists():
+        results = {(row["depth"], row["seeds"]): row for row in json.loads(RESULTS.read_text())}
     for depth in arguments.depths:
         parts = ALGORITHMS["eniac"].settings(preset=f"paper-depth{depth}")
         learner = parts.build(make(ENV))
@@ -159,7 +162,7 @@ def main() -> None:
         for seeds in arguments.seeds:
             row = {"depth": depth, "seeds": seeds, "peak_gflops": peak / 1e9}
             row |= alone | time_epochs(learner, parts, seeds)
-            results.append({name: round(value, 4) for name, value in row.items()})
+            results[depth, seeds] = {name: round(value, 4) for name, value in row.items()}
             table.add_row(
                 str(depth),
                 str(seeds),
@@ -172,7 +175,8 @@ def main() -> None:
                 f"{row['width_step_us']:.0f} us, {row['width_share_of_peak']:.0%} of peak",
             )
             RESULTS.parent.mkdir(exist_ok=True)
-            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+            ordered = [results[place] for place in sorted(results)]
+            RESULTS.write_text(json.dumps(ordered, indent=1) + "\n")
     Console(width=140).print(table)
 
 
