@@ -5,7 +5,7 @@ that was tried and not kept.
 Every run is one `eniac train ... --return-above 93`: seeds 0 to 9, or for the runs that undo a
 change the seeds 10 to 19, not those that the settings were tuned on. The runs are made one after
 another and use all cores they are given; a run that is done is not made again, one that was
-interrupted is resumed. What comes out is written to docs/results/mountain_car/NAME.json as it comes.
+interrupted is resumed. What comes out goes to docs/results/mountain_car/NAME.json as it comes.
 
     python benchmarks/mountain_car.py --list
     python benchmarks/mountain_car.py ours-eniac-2-continuing paper-eniac-2-continuing
