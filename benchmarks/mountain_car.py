@@ -3,9 +3,10 @@ kinds of episodes, the paper's settings and ours; and our settings with each cha
 that was tried and not kept.
 
 Every run is one `eniac train ... --return-above 93`: seeds 0 to 9, or for the runs that undo a
-change the seeds 10 to 19, not those that the settings were tuned on. The runs are made one after
-another and use all cores they are given; a run that is done is not made again, one that was
-interrupted is resumed. What comes out goes to docs/results/mountain_car/NAME.json as it comes.
+change at depth 2, continuing, the seeds 10 to 19, not those that the settings were tuned on. The
+runs are made one after another and use all cores they are given; a run that is done is not made
+again, one that was interrupted is resumed. What comes out goes to
+docs/results/mountain_car/NAME.json as it comes.
 
     python benchmarks/mountain_car.py --list
     python benchmarks/mountain_car.py ours-eniac-2-continuing paper-eniac-2-continuing
@@ -104,7 +105,7 @@ def main() -> None:
         parser.error(f"no run is called {', '.join(unknown)}; --list shows the names")
     if not arguments.table:
         for name in arguments.names or RUNS:
-            folder = arguments.runs / name
+            folder = arguments.runs / f"{name}-{arguments.epochs}"
             options = [*RUNS[name], "--epochs", str(arguments.epochs)]
             options += ["--return-above", str(THRESHOLD), "--checkpoint-every", "1"]
             make_run(folder, options)

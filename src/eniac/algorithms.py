@@ -211,9 +211,8 @@ class Row:
         require(depth in DEPTHS, "depth", depth, f"one of {', '.join(map(str, DEPTHS))}")
         settings = replace(self.ours(depth), episodes=episodes)
         if episodes == "episodic" and settings.cover != "none":
-            # Within 100 steps the goal is reached by few policies: the cover has to grow faster,
-            # and the exploiting policy needs longer to take off.
-            settings = replace(settings, interval=1, capacity=50, restart=3)
+            # Within 100 steps the goal is reached by few policies: the cover has to grow faster.
+            settings = replace(settings, interval=1, capacity=50)
         return settings
 
     @property
