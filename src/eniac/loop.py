@@ -115,14 +115,17 @@ class DeepLearner(eqx.Module):
         if parts.restart:
             since = state.epoch - parts.exploit_from
             again = started & (since % parts.restart == 0)
-            fresh = self.new_actor(restart_key)
-            exploit = jax.tree.map(lambda f, x: jnp.where(again, f, x), fresh, state.exploit)
+            exploit = jax.lax.cond(
+                again, lambda _: self.new_actor(restart_key), lambda actor: actor, state.exploit
+            )
             state = state._replace(exploit=exploit)
 
         # Both policies go through one scan, so that their update is compiled once.
         def one_role(carry: tuple[Any, Any], role: tuple[Actor, Array, Array, PRNGKeyArray]):
             actor, active, explores, key = role
 
+            # jit, so that it is traced once: for its shapes and for its place in the program.
+            @jax.jit
             def improved(actor: Actor, carry: tuple[Any, Any]):
                 bonus, cover = carry
                 now = state._replace(bonus=bonus, cover=cover)

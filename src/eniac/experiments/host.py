@@ -52,8 +52,7 @@ class HostProgram:
                     found.append(metrics)
             names = next(metrics for metrics in found if metrics)
             metrics = {name: np.array([m.get(name, 0) for m in found]) for name in names}
-            stacked = _stack(rows)
-            return Outcome(stacked, metrics, _nonfinite(stacked))
+            return Outcome(_stack(rows), metrics)
 
         return interruptible(work)
 
@@ -79,14 +78,3 @@ def _one_blas_thread() -> contextlib.AbstractContextManager[Any]:
 
 def _stack(states: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: np.stack(leaves), *states)
-
-
-def _nonfinite(states: Any) -> dict[str, np.ndarray]:
-    """For each leaf of floating-point numbers, the seeds in which it has NaN or infinity."""
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="."): ~np.isfinite(leaf).all(
-            axis=tuple(range(1, leaf.ndim))
-        )
-        for path, leaf in jax.tree_util.tree_leaves_with_path(states)
-        if np.issubdtype(leaf.dtype, np.inexact)
-    }

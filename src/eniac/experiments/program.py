@@ -31,6 +31,9 @@ T = TypeVar("T")
 
 _EVALUATION = 0x65766C
 """Tells the keys of evaluations from those that the learner derives from the same seed."""
+_COMPILER_OPTIONS = {"xla_backend_optimization_level": 1}
+"""Three quarters of the time to compile that level 3, XLA's default, takes, and as fast a program:
+what is slow in an epoch are matrix multiplications, which are not LLVM's."""
 
 
 class Outcome(NamedTuple):
@@ -38,8 +41,6 @@ class Outcome(NamedTuple):
 
     states: Any
     metrics: dict[str, np.ndarray]
-    nonfinite: dict[str, np.ndarray]
-    """For each leaf of the state, by name, the seeds in which it has NaN or infinity."""
 
 
 class Program:
@@ -64,7 +65,9 @@ class Program:
 
         def epoch(
             state: Any, seed: UInt[Array, ""], number: Int[Array, ""], active: Bool[Array, ""]
-        ) -> tuple[Any, dict[str, Array], dict[str, Array]]:
+        ) -> tuple[Any, dict[str, Array]]:
+            # jit, so that it is traced once: for its shapes and for its place in the program.
+            @jax.jit
             def go(state: Any):
                 state, metrics = learner.epoch(state)
                 key = jax.random.fold_in(jax.random.key(seed), _EVALUATION)
@@ -85,11 +88,11 @@ class Program:
                 }
                 if evaluation.first is not None:
                     judged["return_first_mean"] = jnp.mean(result.first_returns)
-                return state, judged | metrics, nonfinite_leaves(state)
+                return state, judged | metrics
 
             def stay(state: Any):
-                shapes = jax.eval_shape(go, state)
-                return state, *jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes[1:])
+                metrics = jax.eval_shape(go, state)[1]
+                return state, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), metrics)
 
             return jax.lax.cond(active, go, stay, state)
 
@@ -101,7 +104,8 @@ class Program:
             return jax.jit(
                 jax.shard_map(
                     on_a_device, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False
-                )
+                ),
+                compiler_options=_COMPILER_OPTIONS,
             )
 
         self._start = over_seeds(start)
@@ -127,9 +131,9 @@ class Program:
         """One epoch of the active seeds, of which `epochs` are behind them."""
 
         def work() -> Outcome:
-            out, metrics, nonfinite = self._compiled(*self._arguments(states, epochs, active))
+            out, metrics = self._compiled(*self._arguments(states, epochs, active))
             # To the host only after the program: reading the metrics waits for all of it.
-            return Outcome(out, _to_host(metrics), _to_host(nonfinite))
+            return Outcome(out, {name: np.asarray(value) for name, value in metrics.items()})
 
         return interruptible(work)
 
@@ -139,11 +143,14 @@ class Program:
         return states, *jax.device_put(rows, self._sharding)
 
 
-def nonfinite_leaves(tree: Any) -> dict[str, Bool[Array, ""]]:
-    """For each leaf of floating-point numbers, by its name, whether it has NaN or infinity."""
+def nonfinite_leaves(states: Any) -> dict[str, np.ndarray]:
+    """For each leaf of floating-point numbers, by its name, the seeds in which it has NaN or
+    infinity. On the host, where a hundred small checks need no compilation."""
     return {
-        jax.tree_util.keystr(path, simple=True, separator="."): ~jnp.all(jnp.isfinite(leaf))
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+        jax.tree_util.keystr(path, simple=True, separator="."): ~np.isfinite(leaf).all(
+            axis=tuple(range(1, leaf.ndim))
+        )
+        for path, leaf in jax.tree_util.tree_leaves_with_path(states)
         if jnp.issubdtype(leaf.dtype, jnp.inexact)
     }
 
@@ -161,7 +168,3 @@ def interruptible(function: Callable[[], T]) -> T:
     # A daemon, because a run that is aborted does not wait for the epoch to end.
     threading.Thread(target=work, daemon=True).start()
     return future.result()
-
-
-def _to_host(tree: dict[str, Any]) -> dict[str, np.ndarray]:
-    return {name: np.asarray(value) for name, value in tree.items()}

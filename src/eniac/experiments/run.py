@@ -33,7 +33,7 @@ from eniac.experiments.load import Run, load_config
 from eniac.experiments.log import METRICS, TIMINGS, Logs, Record, make_record
 from eniac.experiments.manifest import Manifest
 from eniac.experiments.pictures import draw_all
-from eniac.experiments.program import Outcome, Program
+from eniac.experiments.program import Outcome, Program, nonfinite_leaves
 from eniac.experiments.progress import Display
 from eniac.experiments.stop import Progress, verdicts
 
@@ -338,8 +338,9 @@ def _refuse_nonfinite(
     outcome: Outcome, active: np.ndarray, progress: Progress, config: Config
 ) -> None:
     rewards = outcome.metrics["nonfinite_rewards"]
+    nonfinite = nonfinite_leaves(outcome.states)
     for k in np.flatnonzero(active):
-        leaves = [name for name, bad in outcome.nonfinite.items() if bad[k]]
+        leaves = [name for name, bad in nonfinite.items() if bad[k]]
         where = f"in epoch {progress.epochs[k] + 1} of seed {config.seed_numbers[k]}"
         if rewards[k] > 0:
             raise NonFiniteError(
