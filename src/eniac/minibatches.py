@@ -20,6 +20,14 @@ def rmsprop(learning_rate: float) -> optax.GradientTransformation:
     return optax.rmsprop(learning_rate, decay=0.99, eps=1e-8, eps_in_sqrt=False)
 
 
+def clipped(step: optax.GradientTransformation, max_norm: float) -> optax.GradientTransformation:
+    """`step`, with gradients longer than `max_norm` shortened to it.
+
+    All parameters are one vector to it: a few operations to compile, not a few for every layer.
+    """
+    return optax.flatten(optax.chain(optax.clip_by_global_norm(max_norm), step))
+
+
 def shuffled_passes(
     key: PRNGKeyArray,
     step: Callable[[Carry, Int[Array, " minibatch"], Float[Array, " minibatch"]], Carry],

@@ -14,13 +14,12 @@ from typing import Any, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.bonus.base import Bonus, Buffer, Metrics, PairEncoder, Pairs, Spaces
 from eniac.checks import require, require_choices
 from eniac.cover import uniform
-from eniac.minibatches import rmsprop
+from eniac.minibatches import clipped, rmsprop
 from eniac.permutation import permutation
 from eniac.policies import Body, Linear
 
@@ -305,10 +304,7 @@ class Width:
     ) -> tuple[WidthNetwork, Float[Array, ""]]:
         """I x J steps: a query minibatch for J of them, a minibatch of the data for each."""
         query_key, buffer_key = jax.random.split(key)
-        optimiser = optax.chain(
-            optax.clip_by_global_norm(self.max_gradient_norm),
-            rmsprop(self.learning_rate),
-        )
+        optimiser = clipped(rmsprop(self.learning_rate), self.max_gradient_norm)
         # f' is fixed, so that its values are looked up, not computed again.
         visited_twin, asked_twin = jax.vmap(twin)(visited), jax.vmap(twin)(asked)
         order = permutation(query_key, asked.shape[0])

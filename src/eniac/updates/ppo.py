@@ -12,7 +12,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.checks import require
-from eniac.minibatches import rmsprop, shuffled_passes
+from eniac.minibatches import clipped, rmsprop, shuffled_passes
 from eniac.policies import ActorCritic
 
 
@@ -90,7 +90,7 @@ class PPO:
             if self.optimizer == "rmsprop"
             else optax.adam(self.learning_rate, eps=1e-5)
         )
-        return optax.chain(optax.clip_by_global_norm(self.max_gradient_norm), step)
+        return clipped(step, self.max_gradient_norm)
 
     def init(self, policy: ActorCritic) -> Any:
         """A fresh state of the optimiser for `policy`."""
