@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 _EVALUATION = 0x65766C
 """Tells the keys of evaluations from those that the learner derives from the same seed."""
-_COMPILER_OPTIONS = {"xla_backend_optimization_level": 1}
-"""Three quarters of the time to compile that level 3, XLA's default, takes, and as fast a program:
-what is slow in an epoch are matrix multiplications, which are not LLVM's."""
+_ON_CPU = {"xla_backend_optimization_level": 1}
+"""Level 3, XLA's default, takes a third longer to compile on a CPU, and the program is not faster:
+what takes time in an epoch are matrix multiplications, which are not LLVM's."""
 
 
 class Outcome(NamedTuple):
@@ -105,7 +105,7 @@ class Program:
                 jax.shard_map(
                     on_a_device, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False
                 ),
-                compiler_options=_COMPILER_OPTIONS,
+                compiler_options=_ON_CPU if devices[0].platform == "cpu" else None,
             )
 
         self._start = over_seeds(start)
