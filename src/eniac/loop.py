@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import equinox as eqx
 import jax
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from eniac.algorithms import Deep
 
 Metrics = dict[str, Array]
+T = TypeVar("T")
 
 
 class Learner(Protocol):
@@ -124,19 +126,14 @@ class DeepLearner(eqx.Module):
         def one_role(carry: tuple[Any, Any], role: tuple[Actor, Array, Array, PRNGKeyArray]):
             actor, active, explores, key = role
 
-            # jit, so that it is traced once: for its shapes and for its place in the program.
-            @jax.jit
-            def improved(actor: Actor, carry: tuple[Any, Any]):
-                bonus, cover = carry
-                now = state._replace(bonus=bonus, cover=cover)
-                return self.improve(key, actor, now, explores, due & explores)
+            def improved(now: tuple[Actor, tuple[Any, Any]]):
+                actor, (bonus, cover) = now
+                given = state._replace(bonus=bonus, cover=cover)
+                actor, *carry, metrics = self.improve(key, actor, given, explores, due & explores)
+                return (actor, tuple(carry)), metrics
 
-            def idle(actor: Actor, carry: tuple[Any, Any]):
-                metrics = jax.eval_shape(improved, actor, carry)[-1]
-                return actor, *carry, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), metrics)
-
-            actor, bonus, cover, metrics = jax.lax.cond(active, improved, idle, actor, carry)
-            return (bonus, cover), (actor, metrics)
+            (actor, carry), metrics = run_if(active, improved, (actor, carry))
+            return carry, (actor, metrics)
 
         both = jax.tree.map(lambda *x: jnp.stack(x), state.explore, state.exploit)
         (bonus, cover), (both, metrics) = jax.lax.scan(
@@ -323,6 +320,20 @@ class DeepLearner(eqx.Module):
         target = returns if ppo.value_target == "return" else advantage + seen.value
         columns = (seen.observation, seen.action, seen.log_prob, advantage, target)
         return Rows(*map(flat, columns))
+
+
+def run_if(
+    active: Bool[Array, ""], step: Callable[[T], tuple[T, Metrics]], state: T
+) -> tuple[T, Metrics]:
+    """`step(state)` if `active`, else `state` as it is and zeros for its metrics."""
+    # jit, so that it is traced once: for its shapes and for its place in the program.
+    step = jax.jit(step)
+
+    def stay(state: T) -> tuple[T, Metrics]:
+        metrics = jax.eval_shape(step, state)[1]
+        return state, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), metrics)
+
+    return jax.lax.cond(active, step, stay, state)
 
 
 def flat(x: Array) -> Array:

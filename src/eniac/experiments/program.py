@@ -24,7 +24,7 @@ from jaxtyping import Array, Bool, Int, UInt
 
 from eniac.envs import Environment
 from eniac.experiments.config import Evaluation
-from eniac.loop import Learner
+from eniac.loop import Learner, run_if
 from eniac.sampling import evaluate
 
 T = TypeVar("T")
@@ -66,8 +66,6 @@ class Program:
         def epoch(
             state: Any, seed: UInt[Array, ""], number: Int[Array, ""], active: Bool[Array, ""]
         ) -> tuple[Any, dict[str, Array]]:
-            # jit, so that it is traced once: for its shapes and for its place in the program.
-            @jax.jit
             def go(state: Any):
                 state, metrics = learner.epoch(state)
                 key = jax.random.fold_in(jax.random.key(seed), _EVALUATION)
@@ -90,11 +88,7 @@ class Program:
                     judged["return_first_mean"] = jnp.mean(result.first_returns)
                 return state, judged | metrics
 
-            def stay(state: Any):
-                metrics = jax.eval_shape(go, state)[1]
-                return state, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), metrics)
-
-            return jax.lax.cond(active, go, stay, state)
+            return run_if(active, go, state)
 
         def over_seeds(function: Callable[..., T]) -> Any:
             def on_a_device(*arguments: Any) -> T:
