@@ -33,11 +33,11 @@ from rich.console import Console
 from rich.table import Table
 
 from eniac.algorithms import ALGORITHMS, Deep
-from eniac.bonus.base import Buffer, Pairs
+from eniac.bonuses.base import Buffer, Pairs
+from eniac.deep import DeepLearner
 from eniac.envs import make
-from eniac.experiments.config import Evaluation
-from eniac.experiments.program import Program
-from eniac.loop import DeepLearner
+from eniac.runs.config import Evaluation
+from eniac.runs.program import Program
 from eniac.updates.ppo import Rows
 
 RESULTS = Path(__file__).parent / "results" / "epoch_speed.json"

@@ -80,8 +80,8 @@ def combinations() -> list[Combination]:
 
 def config(combination: Combination):
     """The run's configuration, as `eniac train` would make it."""
+    from eniac import Config
     from eniac.algorithms import ALGORITHMS
-    from eniac.experiments import Config
 
     algorithm = replace(
         ALGORITHMS[combination.algorithm].default,
@@ -169,7 +169,7 @@ def draw(out: Path) -> Path:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
-    from eniac.experiments.figures import COLOURS, on_a_common_grid, short_number
+    from eniac.report.figures import COLOURS, on_a_common_grid, short_number
 
     found = [json.loads(c.path.read_text()) for c in combinations() if c.path.exists()]
     panels: dict[tuple[str, str], list[dict[str, Any]]] = {}

@@ -27,9 +27,9 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 import numpy as np  # noqa: E402, after the number of threads is set
 
-from eniac.bonus.exact import linear_widths  # noqa: E402
 from eniac.envs import make  # noqa: E402
-from eniac.tabular_sampling import Sampler, policy_tables  # noqa: E402
+from eniac.sampling.tables import Sampler, policy_tables  # noqa: E402
+from eniac.widths.exact import linear_widths  # noqa: E402
 
 OUT = Path(__file__).resolve().parent / "results" / "provable_speed.json"
 SAMPLES = 10_000

@@ -11,13 +11,13 @@ import time
 import matplotlib as mpl
 import numpy as np
 
-from eniac.bonus.exact import finite_widths
-from eniac.bonus.oracle import OracleSettings, oracle_widths
-from eniac.bonus.pair_search import pair_search_widths
-from eniac.bonus.sensitivity import subsample, width_factor
 from eniac.envs import DeepSea
 from eniac.functions import GeneralisedLinear, Linear, Network, Tabular, Trees, make_function_class
 from eniac.functions.inputs import with_actions
+from eniac.widths.exact import finite_widths
+from eniac.widths.oracle import OracleSettings, oracle_widths
+from eniac.widths.pair_search import pair_search_widths
+from eniac.widths.sensitivity import subsample, width_factor
 
 
 def timed(work):

@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eniac import Config, Evaluation, train
 from eniac.algorithms import ALGORITHMS
 from eniac.envs import ENVS, Entry, Environment, Step
-from eniac.experiments import Config, Evaluation, train
 
 
 class Place(NamedTuple):

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import jax
 
+from eniac import Config, load_policy, train
 from eniac.algorithms import ALGORITHMS
-from eniac.experiments import Config, load_policy, train
-from eniac.sampling import evaluate
+from eniac.sampling.compiled import evaluate
 
 
 def main(out: Path) -> float:

@@ -16,3 +16,41 @@ import jax  # noqa: E402, after the choice of the cache
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # Two devices, so that seeds are spread over devices in the tests too.
 jax.config.update("jax_num_cpu_devices", 2)
+
+import io  # noqa: E402
+
+import pytest  # noqa: E402
+from rich.console import Console  # noqa: E402
+
+import toy  # noqa: E402
+from eniac import Config, Evaluation  # noqa: E402
+from eniac.algorithms import ALGORITHMS  # noqa: E402
+
+
+@pytest.fixture
+def toy_is_an_algorithm(monkeypatch):
+    monkeypatch.setitem(ALGORITHMS, "toy", toy.Row("toy", "a random walk of weights", toy.Toy()))
+
+
+@pytest.fixture
+def console():
+    """A console that is no terminal, and keeps what is printed."""
+    return Console(file=io.StringIO(), width=200)
+
+
+@pytest.fixture
+def toy_config(tmp_path, toy_is_an_algorithm):
+    """Makes a config of the toy that is quick to run."""
+
+    def make(algorithm=None, **changes):
+        fields = {
+            "env": "Chain-4",
+            "horizon": 5,
+            "epochs": 4,
+            "evaluation": Evaluation(episodes=3),
+            "checkpoint_every": 2,
+            "out": tmp_path / "run",
+        }
+        return Config(algorithm or toy.Toy(), **(fields | changes))
+
+    return make

@@ -10,7 +10,7 @@ import pytest
 from eniac.algorithms import ALGORITHMS, Deep
 from eniac.envs import DeepSea, Environment, TimeLimit
 from eniac.policies import DEPTHS
-from eniac.sampling import evaluate
+from eniac.sampling.compiled import evaluate
 from eniac.updates.ppo import PPO
 from probes import PROBES, ContinuousActionMatters
 

@@ -10,9 +10,9 @@ import scipy.stats
 from gymnasium.spaces import Box
 
 from eniac.cover import Cover, log_det, uniform
-from eniac.experiments.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from eniac.experiments.stop import Progress
 from eniac.policies import actor_critic
+from eniac.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from eniac.runs.progress import Progress
 
 SPACES = (Box(-1.0, 1.0, (2,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
 CAPACITY = 4

@@ -106,7 +106,7 @@ def register() -> None:
 
 
 def _die_at(call: str, count: int) -> None:
-    from eniac.experiments import files
+    from eniac import files
 
     calls = 0
 
@@ -191,6 +191,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    from eniac.experiments import Config, Evaluation, resume, train
+    from eniac import Config, Evaluation, resume, train
 
     main()

@@ -1,9 +1,72 @@
-"""Exploration in reinforcement learning that you can trust."""
+"""Exploration in reinforcement learning that you can trust: ENIAC, its baselines and its theory.
 
-from eniac.envs import make
-from eniac.envs.gymnasium import register
+The names are imported when they are first used, so that `import eniac` costs next to nothing and
+JAX is loaded by whoever computes.
+"""
+
+from typing import TYPE_CHECKING
+
+from eniac.envs.gymnasium_plugin import register_when_imported
+from eniac.lazy import lazy_names
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "make"]
 
-register()
+if TYPE_CHECKING:
+    from eniac.algorithms import ALGORITHMS
+    from eniac.envs import make
+    from eniac.errors import (
+        CheckpointError,
+        ConfigError,
+        EniacError,
+        NonFiniteError,
+        RunError,
+    )
+    from eniac.report.evaluate import evaluate_run
+    from eniac.report.figures import learning_curves
+    from eniac.report.play import play_episode, save_gif
+    from eniac.runs.config import Config, Evaluation
+    from eniac.runs.engine import Result, resume, train
+    from eniac.runs.export import export_run, load_policy
+    from eniac.runs.load import Run, load_run
+
+__all__ = [
+    "ALGORITHMS",
+    "CheckpointError",
+    "Config",
+    "ConfigError",
+    "EniacError",
+    "Evaluation",
+    "NonFiniteError",
+    "Result",
+    "Run",
+    "RunError",
+    "__version__",
+    "evaluate_run",
+    "export_run",
+    "learning_curves",
+    "load_policy",
+    "load_run",
+    "make",
+    "play_episode",
+    "resume",
+    "save_gif",
+    "train",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "algorithms": ("ALGORITHMS",),
+        "envs": ("make",),
+        "errors": ("CheckpointError", "ConfigError", "EniacError", "NonFiniteError", "RunError"),
+        "report.evaluate": ("evaluate_run",),
+        "report.figures": ("learning_curves",),
+        "report.play": ("play_episode", "save_gif"),
+        "runs.config": ("Config", "Evaluation"),
+        "runs.engine": ("Result", "resume", "train"),
+        "runs.export": ("export_run", "load_policy"),
+        "runs.load": ("Run", "load_run"),
+    },
+)
+
+register_when_imported()

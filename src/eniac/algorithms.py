@@ -8,12 +8,12 @@ from typing import Literal
 
 import gymnasium
 
-from eniac.bonus.kernel import Kernel
-from eniac.bonus.network import Width
-from eniac.bonus.rnd import RND
-from eniac.checks import require, require_choices
+from eniac.bonuses.kernel import Kernel
+from eniac.bonuses.rnd import RND
+from eniac.bonuses.width import Width
+from eniac.deep import DeepLearner
 from eniac.envs.base import Environment
-from eniac.loop import DeepLearner
+from eniac.errors import require, require_choices
 from eniac.policies import DEPTHS, check_spaces
 from eniac.provable.table import PROVABLE, ProvableRow
 from eniac.updates.ppo import PPO

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from eniac.checks import require
+from eniac.errors import require
 from eniac.policies import ActorCritic
 
 

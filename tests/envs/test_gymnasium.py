@@ -5,7 +5,8 @@ from gymnasium.utils.env_checker import check_env
 
 import eniac
 from eniac.envs import ENVS, DeepSea, TimeLimit, make
-from eniac.envs.gymnasium import GymnasiumEnv, register
+from eniac.envs.gymnasium import GymnasiumEnv
+from eniac.envs.gymnasium_plugin import register
 
 
 def roll(env, seed, actions):

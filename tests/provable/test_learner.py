@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from eniac import Config, ConfigError, evaluate_run, load_run, resume, train
 from eniac.algorithms import ALGORITHMS
-from eniac.cli import main
+from eniac.cli.main import main
 from eniac.envs import make
-from eniac.experiments import Config, ConfigError, evaluate_run, load_run, resume, train
-from eniac.experiments.export import load_policy
-from eniac.experiments.play import play_episode
-from eniac.experiments.tensors import flatten
 from eniac.provable import PROVABLE, Provable
 from eniac.provable.learner import pack, unpack
+from eniac.report.play import play_episode
+from eniac.runs.export import load_policy
+from eniac.runs.tensors import flatten
 from eniac.theory.planning import mixture_value, value
 
 SMALL = {"N": 4, "K": 300, "T": 4, "M": 300, "m": 5.0}
@@ -118,7 +118,7 @@ def config(folder, **changes):
 
 @pytest.fixture(autouse=True)
 def _no_figure(monkeypatch):
-    monkeypatch.setattr("eniac.experiments.run.draw_all", lambda run, folder: ([], []))
+    monkeypatch.setattr("eniac.runs.engine.draw_all", lambda run, folder: ([], []))
 
 
 def test_a_run_can_be_evaluated_played_exported_and_loaded(tmp_path):

@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eniac.bonus.exact import bonus_from_unknown
-from eniac.cli import main
+from eniac import Config, train
+from eniac.cli.main import main
 from eniac.envs import make
-from eniac.experiments import Config, train
-from eniac.experiments.config import find_algorithm
 from eniac.provable import PROVABLE
+from eniac.runs.config import find_algorithm
 from eniac.theory.certify import Line, certify
 from eniac.theory.planning import (
     action_values,
@@ -28,6 +27,7 @@ from eniac.theory.planning import (
 )
 from eniac.theory.run_bounds import RunBounds
 from eniac.theory.terms import best_fit, learned_model, measure
+from eniac.widths.exact import bonus_from_unknown
 
 SMALL = {"N": 3, "K": 60, "T": 3, "M": 60, "m": 4.0, "eta": 2.0}
 

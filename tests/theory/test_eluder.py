@@ -4,8 +4,8 @@ import math
 import numpy as np
 import pytest
 
-from eniac.bonus.exact import finite_widths
 from eniac.theory import eluder
+from eniac.widths.exact import finite_widths
 
 
 def is_independent_sequence(values, points, scale):

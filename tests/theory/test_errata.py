@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eniac.bonus.exact import bonus_from_unknown, finite_widths, tabular_widths
 from eniac.theory import guarantees, planning
 from eniac.theory.eluder import (
     finite_eluder_dimension,
@@ -20,6 +19,7 @@ from eniac.theory.eluder import (
     linear_eluder_dimension,
 )
 from eniac.theory.planning import Model
+from eniac.widths.exact import bonus_from_unknown, finite_widths, tabular_widths
 
 
 def one_state(num_actions=1, reward=0.0, gamma=0.9):

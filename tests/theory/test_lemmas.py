@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eniac.bonus.exact import bonus_from_unknown, finite_widths, linear_widths
 from eniac.theory import planning
 from eniac.theory.eluder import finite_eluder_dimension, linear_eluder_dimension
+from eniac.widths.exact import bonus_from_unknown, finite_widths, linear_widths
 from random_mdps import cases, exact
 
 SEEDS = st.integers(0, 2**31)

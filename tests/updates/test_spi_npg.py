@@ -9,7 +9,7 @@ from eniac.functions.base import tangent_features
 from eniac.functions.linear import Linear
 from eniac.functions.tabular import Tabular
 from eniac.functions.trees import Trees
-from eniac.tabular_policies import known_set_policy, mixed_policy, softmax
+from eniac.provable.policies import known_set_policy, mixed_policy, softmax
 from eniac.theory.planning import Model, action_values, advantages, bonus_model
 from eniac.updates.npg import NPG, tabular_fit, tangent_fit
 from eniac.updates.spi import SPI, Means, means

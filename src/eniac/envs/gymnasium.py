@@ -10,9 +10,7 @@ import jax
 import numpy as np
 
 from eniac.envs.base import Environment
-from eniac.envs.registry import ENVS, find
-
-NAMESPACE = "eniac"
+from eniac.envs.registry import find
 
 
 # Module-level, so that two wrappers of equal environments share one compilation.
@@ -105,16 +103,3 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         if given.shape != space.shape or not np.all(np.isfinite(given)):
             raise ValueError(f"action is {action!r}; expected finite numbers in {space}.")
         return given.astype(space.dtype)
-
-
-def register() -> None:
-    """Register every environment of the table with gymnasium as `eniac/<id>`. Again is harmless."""
-    for entry in ENVS.values():
-        id = f"{NAMESPACE}/{entry.id}"
-        if id not in gymnasium.registry:
-            gymnasium.register(
-                id,
-                entry_point=f"{__name__}:{GymnasiumEnv.__name__}",
-                max_episode_steps=entry.horizon,
-                kwargs={"env": entry.id},
-            )

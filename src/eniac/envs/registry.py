@@ -7,35 +7,33 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from eniac.envs.base import Environment, TimeLimit
-from eniac.envs.deep_sea import DeepSea
-from eniac.envs.lock import CombinationLock
-from eniac.envs.logistic import LogisticMDP
-from eniac.envs.mdp import (
-    TabularMDP,
-    chain,
-    random_linear_mdp,
-    random_mdp,
-    river_swim,
-)
-from eniac.envs.mountain_car import MountainCarContinuous
+from eniac.lazy import resolve
+
+if TYPE_CHECKING:
+    from eniac.envs.base import Environment
+    from eniac.envs.mdp import TabularMDP
 
 
 @dataclass(frozen=True)
 class Entry:
     """One registered environment.
 
+    `made_by` is the name of what makes it, imported when one is made: listing the table is quick.
     `size` names the parameter that a number at the end of a short id sets, if there is one.
     `horizon` is the time limit that `make` puts around it; None for one that ends by itself.
     """
 
     id: str
-    factory: Callable[..., Environment]
+    made_by: str
     description: str
     size: str | None
     horizon: int | None
+
+    @property
+    def factory(self) -> Callable[..., Environment]:
+        return resolve(f"eniac.envs.{self.made_by}")
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -47,50 +45,50 @@ class Entry:
 _ENTRIES = (
     Entry(
         "MountainCarContinuous-v0",
-        MountainCarContinuous,
+        "mountain_car:MountainCarContinuous",
         "A weak car in a valley, equal to gymnasium's; the flag pays 100, effort costs.",
         None,
         999,
     ),
     Entry(
         "DeepSea-v0",
-        DeepSea,
+        "deep_sea:DeepSea",
         "An N x N dive to a treasure that only N rights in a row find.",
         "size",
         None,
     ),
     Entry(
         "CombinationLock-v0",
-        CombinationLock,
+        "lock:CombinationLock",
         "Two locks with ten actions a digit; wrong digits are for good, right ones cost.",
         "length",
         None,
     ),
     Entry(
         "RiverSwim-v0",
-        river_swim,
+        "mdp:river_swim",
         "Swim against a current to a large reward, or drift to a small one.",
         "num_states",
         200,
     ),
     Entry(
         "Chain-v0",
-        chain,
+        "mdp:chain",
         "A deterministic row of states, a lure at the near end and the reward at the far one.",
         "length",
         100,
     ),
-    Entry("RandomMDP-v0", random_mdp, "A tabular MDP drawn with a seed.", "num_states", 100),
+    Entry("RandomMDP-v0", "mdp:random_mdp", "A tabular MDP drawn with a seed.", "num_states", 100),
     Entry(
         "LinearMDP-v0",
-        random_linear_mdp,
+        "mdp:random_linear_mdp",
         "An MDP drawn with a seed, exactly linear in features on the simplex.",
         "num_states",
         100,
     ),
     Entry(
         "LogisticMDP-v0",
-        LogisticMDP,
+        "logistic:LogisticMDP",
         "Choose a room, then an action in it; action values are logistic in features.",
         "num_contexts",
         None,
@@ -109,6 +107,8 @@ def make(id: str, horizon: int | None = None, **parameters: Any) -> Environment:
 
     **Raises** ValueError for an unknown id, TypeError for an unknown parameter.
     """
+    from eniac.envs.base import TimeLimit
+
     entry, parameters = find(id, parameters)
     env = entry.factory(**parameters)
     horizon = entry.horizon if horizon is None else horizon
@@ -149,6 +149,8 @@ def _find_short(id: str) -> tuple[Entry, int]:
 
 def unwrap(env: Environment) -> Environment:
     """The environment inside all time limits."""
+    from eniac.envs.base import TimeLimit
+
     while isinstance(env, TimeLimit):
         env = env.env
     return env

@@ -7,8 +7,8 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Num
 
-from eniac.bonus.exact import finite_widths
 from eniac.functions.base import FunctionClass, Params, Table
+from eniac.widths.exact import finite_widths
 
 
 @final

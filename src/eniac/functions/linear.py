@@ -7,8 +7,8 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Num
 
-from eniac.bonus.exact import linear_widths
 from eniac.functions.base import FunctionClass, Params, Table
+from eniac.widths.exact import linear_widths
 
 _SECULAR_STEPS = 100
 

@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Float, Num
 from scipy.linalg import cho_factor, cho_solve
 
-from eniac.bonus.exact import tabular_widths
-from eniac.bonus.oracle import OracleSettings, oracle_widths
 from eniac.functions.base import FunctionClass, Params, Table, check_class_bound
 from eniac.functions.inputs import check_inputs, group_equal
+from eniac.widths.exact import tabular_widths
+from eniac.widths.oracle import OracleSettings, oracle_widths
 
 WidthMethod = Literal["counts", "oracle"]
 

@@ -7,8 +7,8 @@ from typing import Literal, final
 import numpy as np
 from jaxtyping import Float, Int, Num
 
-from eniac.bonus.exact import tabular_widths
 from eniac.functions.base import FunctionClass, Params, Table, check_class_bound
+from eniac.widths.exact import tabular_widths
 
 Fill = Literal["mean", "zero"]
 

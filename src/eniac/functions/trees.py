@@ -7,9 +7,9 @@ from typing import Literal, final
 import numpy as np
 from jaxtyping import Bool, Float, Num
 
-from eniac.bonus.exact import tabular_widths
 from eniac.functions.base import FunctionClass, Params, Table, check_class_bound
 from eniac.functions.inputs import check_inputs, group_equal
+from eniac.widths.exact import tabular_widths
 
 Ensemble = Literal["single", "bagged", "boosted"]
 

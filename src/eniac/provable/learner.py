@@ -13,21 +13,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt
 
-from eniac.bonus.exact import bonus_from_unknown
 from eniac.envs.mdp import TabularMDP
 from eniac.functions.base import FunctionClass
-from eniac.provable.parts import (
+from eniac.provable.exploration import (
     Chosen,
     Exploration,
     find_unknown,
     log_det_weights,
     rescale_rewards,
 )
-from eniac.tabular_policies import TablePolicy, known_set_policy, mixed_policy, softmax
-from eniac.tabular_sampling import Alias, Draws, Sampler, policy_tables
+from eniac.provable.policies import TablePolicy, known_set_policy, mixed_policy, softmax
+from eniac.sampling.tables import Alias, Draws, Sampler, policy_tables
 from eniac.theory.planning import Model, optimal, value
 from eniac.updates.npg import NPG
 from eniac.updates.spi import SPI, means
+from eniac.widths.exact import bonus_from_unknown
 
 Table = Float[np.ndarray, "states actions"]
 

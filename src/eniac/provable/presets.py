@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from eniac.envs.registry import find
 
 if TYPE_CHECKING:
-    from eniac.provable.settings import Provable
+    from eniac.provable.config import Provable
 
 
 def preset(parts: Provable, env: str, options: Mapping[str, Any]) -> dict[str, Any] | None:

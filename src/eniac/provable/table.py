@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eniac.provable.settings import Provable, ProvableRow
+from eniac.provable.config import Provable, ProvableRow
 
 PROVABLE: dict[str, ProvableRow] = {
     row.name: row

@@ -14,7 +14,7 @@ from eniac.theory.bounds import Guarantee, format_number
 from eniac.theory.eluder import tabular_eluder_dimension
 
 if TYPE_CHECKING:
-    from eniac.provable.settings import Provable
+    from eniac.provable.config import Provable
 
 MOST_STEPS = 10**11
 """Environment steps that a run may take: hours on one core."""

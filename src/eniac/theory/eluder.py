@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from eniac.bonus.exact import linear_widths
+from eniac.widths.exact import linear_widths
 
 # A width this close above epsilon is a tie that rounding broke: it counts as dependence.
 _TIE = 1e-9

@@ -23,7 +23,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.linalg import lu_factor, lu_solve
 
-from eniac.bonus.exact import bonus_from_unknown
 from eniac.functions.base import tangent_features
 from eniac.functions.tabular import Tabular
 from eniac.provable.learner import ProvableLearner, State
@@ -37,6 +36,7 @@ from eniac.theory.planning import (
     value,
 )
 from eniac.updates.npg import tangent_fit
+from eniac.widths.exact import bonus_from_unknown
 
 Table = Float[np.ndarray, "states actions"]
 

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 
 from eniac.functions.base import FunctionClass, tangent_features
 from eniac.functions.tabular import Tabular
-from eniac.tabular_sampling import Alias, Returns, Sampler
+from eniac.sampling.tables import Alias, Returns, Sampler
 from eniac.updates.spi import Actor, Means
 
 Table = Float[np.ndarray, "states actions"]

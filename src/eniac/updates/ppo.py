@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from eniac.checks import require
+from eniac.errors import require
 from eniac.minibatches import clipped, rmsprop, shuffled_passes
 from eniac.policies import ActorCritic
 

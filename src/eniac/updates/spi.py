@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from eniac.functions.base import FunctionClass
-from eniac.tabular_sampling import Alias, Returns, Sampler
+from eniac.sampling.tables import Alias, Returns, Sampler
 
 Table = Float[np.ndarray, "states actions"]
 

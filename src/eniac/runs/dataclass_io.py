@@ -1,0 +1,177 @@
+"""Frozen dataclasses to plain data and back, refusing everything that is not exactly right.
+
+A configuration that is silently misread costs a day of computing, so nothing is guessed: unknown
+names, wrong types and values outside a `Literal` are errors that give the dotted name of the
+field, the value found and what is allowed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from eniac.errors import ConfigError, suggestion
+
+T = TypeVar("T")
+
+_WORDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    Path: "a path",
+    types.NoneType: "nothing (null)",
+}
+
+
+def plain(value: Any) -> Any:
+    """`value` as data that JSON can hold: dataclasses become dicts, tuples lists, paths text."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return str(value) if isinstance(value, Path) else value
+
+
+def build(cls: type[T], data: Any, path: str = "", ready: Mapping[str, Any] | None = None) -> T:
+    """The dataclass `cls` from plain data; the inverse of `plain`.
+
+    Fields in `ready` are taken as they are, whatever `data` says of them. Raises `ConfigError`
+    with the dotted name of the first field that is unknown, missing or wrong.
+    """
+    if not isinstance(data, Mapping):
+        raise _wrong(path or cls.__name__, data, f"a table of the fields of {cls.__name__}")
+    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # pyright: ignore[reportArgumentType]
+    for name in data:
+        if name not in fields:
+            raise ConfigError(
+                f"{_join(path, name)} is not a field.{suggestion(str(name), fields)} "
+                f"Fields of {path or 'the configuration'}: {', '.join(fields)}."
+            )
+    for name, field in fields.items():
+        required = (
+            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        )
+        if required and name not in data:
+            raise ConfigError(f"{_join(path, name)} is missing.")
+    hints = get_type_hints(cls, include_extras=True)
+    ready = ready or {}
+    values = {
+        name: ready[name] if name in ready else conform(hints[name], value, _join(path, name))
+        for name, value in data.items()
+    }
+    try:
+        return cls(**values)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def check(instance: Any, path: str = "") -> None:
+    """Refuses a dataclass instance whose fields do not have the types they declare."""
+    hints = get_type_hints(type(instance), include_extras=True)
+    for field in dataclasses.fields(instance):
+        conform(hints[field.name], getattr(instance, field.name), _join(path, field.name))
+
+
+def conform(annotation: Any, value: Any, path: str) -> Any:
+    """`value` as an instance of `annotation`: plain data is converted, all else must fit as is."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation is Any:
+        return value
+    if origin is Annotated:
+        return conform(arguments[0], value, path)
+    if origin in (Union, types.UnionType):
+        return _conform_union(annotation, value, path)
+    if origin is Literal:
+        if any(value == choice and type(value) is type(choice) for choice in arguments):
+            return value
+        hint = suggestion(value, map(str, arguments)) if isinstance(value, str) else ""
+        raise _wrong(path, value, describe(annotation), hint)
+    if origin is tuple:
+        return _conform_tuple(annotation, value, path)
+    if origin is dict and isinstance(value, dict):
+        return {k: conform(arguments[1], v, _join(path, str(k))) for k, v in value.items()}
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        if isinstance(value, annotation):
+            check(value, path)
+            return value
+        return build(annotation, value, path)
+    return _conform_scalar(annotation, value, path)
+
+
+def describe(annotation: Any) -> str:
+    """What `annotation` allows, in words for an error message."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return describe(arguments[0])
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe(argument) for argument in arguments)
+    if origin is Literal:
+        return "one of " + ", ".join(repr(choice) for choice in arguments)
+    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        return f"a list, each item {describe(arguments[0])}"
+    if origin is tuple:
+        return "a list of " + ", ".join(describe(argument) for argument in arguments)
+    if origin is dict:
+        return f"a table of names, each with {describe(arguments[1])}"
+    return _WORDS.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _conform_union(annotation: Any, value: Any, path: str) -> Any:
+    errors = []
+    for argument in get_args(annotation):
+        try:
+            return conform(argument, value, path)
+        except ConfigError as error:
+            errors.append((argument, error))
+    # A table can only have been meant for the dataclass, whose error says more than the union's.
+    for argument, error in errors:
+        if dataclasses.is_dataclass(argument) and isinstance(value, Mapping):
+            raise error
+    raise _wrong(path, value, describe(annotation))
+
+
+def _conform_tuple(annotation: Any, value: Any, path: str) -> tuple[Any, ...]:
+    arguments = get_args(annotation)
+    if not isinstance(value, list | tuple):
+        raise _wrong(path, value, describe(annotation))
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        arguments = (arguments[0],) * len(value)
+    if len(arguments) != len(value):
+        raise _wrong(path, value, describe(annotation))
+    items = enumerate(zip(arguments, value, strict=True))
+    return tuple(conform(argument, item, f"{path}[{i}]") for i, (argument, item) in items)
+
+
+def _conform_scalar(annotation: Any, value: Any, path: str) -> Any:
+    kind = get_origin(annotation) or annotation
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is float and number:
+        if not math.isfinite(value):
+            raise _wrong(path, value, "a finite number")
+        return float(value)
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    # bool is a subclass of int in Python, but True is no count.
+    truth_for_count = kind is int and isinstance(value, bool)
+    if isinstance(kind, type) and isinstance(value, kind) and not truth_for_count:
+        return value
+    raise _wrong(path, value, describe(annotation))
+
+
+def _wrong(path: str, value: Any, allowed: str, hint: str = "") -> ConfigError:
+    return ConfigError(f"{path} is {value!r}; it must be {allowed}.{hint}")
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else str(name)

@@ -1,0 +1,362 @@
+"""Running a configuration: train, resume, and everything that must survive in between."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from eniac.errors import ConfigError, NonFiniteError, RunError
+from eniac.report.pictures import draw_all
+from eniac.runs.cache import use_compilation_cache
+from eniac.runs.checkpoint import (
+    Checkpoint,
+    checkpoint_path,
+    list_checkpoints,
+    newest_checkpoint,
+    save_checkpoint,
+)
+from eniac.runs.config import Config
+from eniac.runs.diagnostics import Adviser
+from eniac.runs.display import Display
+from eniac.runs.export import export_policies
+from eniac.runs.files import write_json
+from eniac.runs.host import HostProgram, make_program
+from eniac.runs.load import Run, load_config
+from eniac.runs.log import METRICS, TIMINGS, Logs, Record, make_record
+from eniac.runs.manifest import Manifest
+from eniac.runs.program import Outcome, Program, nonfinite_leaves
+from eniac.runs.progress import Progress, verdicts
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    path: Path
+    """The run's folder."""
+    config: Config
+    progress: Progress
+    ended: str
+    """The stop rules that were met, or the signal that interrupted the run."""
+    signal: int | None
+    """The signal that interrupted the run, None if it came to its end."""
+    seconds: float
+    """Wall-clock time of this session's epochs, without compilation."""
+    steps: int
+    """Environment steps of this session, all seeds together."""
+
+
+def train(config: Config, *, console: Console | None = None) -> Result:
+    """Runs `config` in a new folder until its stop rules are met or a signal interrupts it.
+
+    Progress goes to `console`, by default standard output. Raises `ConfigError` before any work if
+    the configuration cannot be run, `RunError` if the folder cannot be used, and `NonFiniteError`
+    when NaN or infinity turns up; what was saved by then stays.
+    """
+    use_compilation_cache()
+    learner, env = config.build()
+    folder = config.out or config.default_out()
+    program = make_program(learner, env, config.evaluation, list(config.seed_numbers))
+    _create(folder, config)
+    return _Session(folder, config, program, console or Console()).run(None, [])
+
+
+def resume(
+    run: Path | str,
+    *,
+    epochs: int | None = None,
+    steps: int | None = None,
+    seconds: float | None = None,
+    return_above: float | None = None,
+    console: Console | None = None,
+) -> Result:
+    """Continues the run in the folder `run` from its newest checkpoint, as if never interrupted.
+
+    Stop rules given here replace those of the run. A run that was interrupted before its first
+    checkpoint starts over. Raises as `train` does.
+    """
+    use_compilation_cache()
+    folder = Path(run)
+    config = load_config(folder)
+    rules = {
+        "epochs": epochs,
+        "steps": steps,
+        "seconds": seconds,
+        "return_above": return_above,
+    }
+    changes: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
+    config = replace(config, out=folder, **changes)
+    learner, env = config.build()
+    program = make_program(learner, env, config.evaluation, list(config.seed_numbers))
+    sizes = {name: _size(folder / name) for name in (METRICS, TIMINGS)}
+    checkpoint, warnings = newest_checkpoint(folder / "checkpoints", program.shapes, sizes)
+    session = _Session(folder, config, program, console or Console())
+    if checkpoint is not None and all(verdicts(config, checkpoint.progress)):
+        met = sorted(set(verdicts(config, checkpoint.progress)))
+        raise ConfigError(
+            f"{folder} has already come to its end ({', '.join(met)}). To go on, set a later one: "
+            f"`eniac resume {folder} --epochs {2 * checkpoint.progress.epoch}`."
+        )
+    if changes:
+        _guarded(folder, lambda: write_json(folder / "config.json", config.to_dict()))
+    return session.run(checkpoint, warnings)
+
+
+class _Session:
+    """One stretch of a run, from its start or a checkpoint to its end or an interruption."""
+
+    def __init__(
+        self, folder: Path, config: Config, program: Program | HostProgram, console: Console
+    ):
+        self.folder = folder
+        self.config = config
+        self.program = program
+        self.console = console
+
+    def run(self, checkpoint: Checkpoint | None, warnings: list[str]) -> Result:
+        return _guarded(self.folder, lambda: self._run(checkpoint, warnings))
+
+    def _run(self, checkpoint: Checkpoint | None, warnings: list[str]) -> Result:
+        progress = checkpoint.progress if checkpoint else Progress.start(self.config.seeds)
+        manifest = Manifest(self.folder, self.config, progress.epoch, warnings)
+        offsets = checkpoint.offsets if checkpoint else {}
+        try:
+            logs = Logs(self.folder, self.config, offsets, progress.epoch)
+            try:
+                with Display(self.console, self.config) as display, _Signals(display) as signals:
+                    for warning in warnings:
+                        display.warn(warning)
+
+                    def warn(text: str) -> None:
+                        display.warn(text)
+                        manifest.warn(text)
+
+                    result = self._loop(checkpoint, progress, logs, display, signals, warn)
+                    if result.signal is None:
+                        display.say("Writing the policy and the pictures")
+                        self._finish(result, warn)
+            finally:
+                logs.close()
+        except BaseException as error:
+            aborted = isinstance(error, KeyboardInterrupt)
+            ended = "aborted" if aborted else f"failed: {type(error).__name__}: {error}"
+            saved = list_checkpoints(self.folder / "checkpoints")
+            # If not even this can be written, the error says so already.
+            with contextlib.suppress(OSError):
+                manifest.end(ended, _epoch_of(saved))
+            if aborted:
+                raise KeyboardInterrupt(
+                    f"Aborted. What was saved stays, up to epoch {_epoch_of(saved)}: "
+                    f"`eniac resume {self.folder}` goes on from there."
+                ) from None
+            raise
+        manifest.end(result.ended, result.progress.epoch)
+        return result
+
+    def _loop(
+        self,
+        checkpoint: Checkpoint | None,
+        progress: Progress,
+        logs: Logs,
+        display: Display,
+        signals: _Signals,
+        warn: Callable[[str], None],
+    ) -> Result:
+        start = progress
+        if checkpoint is None:
+            display.say("Preparing")
+            states = self.program.init()
+            # Shows at once whether the folder can be written to, and gives every run a good state
+            # to fall back on.
+            self._save(states, progress, logs)
+        else:
+            states = self.program.place(checkpoint.state)
+        saved = progress.epoch
+        adviser = Adviser(getattr(self.config.algorithm, "combine", None))
+        display.say("Compiling (the next start will be faster)")
+        self.program.compile(states)
+        while True:
+            reasons = verdicts(self.config, progress)
+            active = np.array([not reason for reason in reasons])
+            if not active.any() or signals.caught is not None:
+                break
+            clock = time.perf_counter()
+            outcome = self.program.epoch(states, progress.epochs, active)
+            seconds = time.perf_counter() - clock
+            try:
+                _refuse_nonfinite(outcome, active, progress, self.config)
+            except NonFiniteError as error:
+                if saved != progress.epoch:
+                    self._save(states, progress, logs)
+                path = checkpoint_path(self.folder / "checkpoints", progress.epoch)
+                raise NonFiniteError(f"{error} The last good checkpoint is {path}.") from None
+            states = outcome.states
+            progress = progress.advance(
+                active, outcome.metrics["steps"], outcome.metrics["return_mean"], seconds
+            )
+            records, speed = self._log(outcome, active, progress, seconds, logs)
+            display.update(progress, speed)
+            for advice in adviser.advice(records):
+                warn(advice)
+            if progress.epoch % self.config.checkpoint_every == 0:
+                self._save(states, progress, logs)
+                saved = progress.epoch
+        if saved != progress.epoch:
+            self._save(states, progress, logs)
+        self._states = states
+        ended = ", ".join(sorted(set(filter(None, reasons))))
+        if active.any() and signals.caught is not None:
+            ended = f"interrupted by {signal.Signals(signals.caught).name}"
+        return Result(
+            path=self.folder,
+            config=self.config,
+            progress=progress,
+            ended=ended,
+            signal=signals.caught if active.any() else None,
+            seconds=progress.seconds - start.seconds,
+            steps=int((progress.steps - start.steps).sum()),
+        )
+
+    def _log(
+        self,
+        outcome: Outcome,
+        active: np.ndarray,
+        progress: Progress,
+        seconds: float,
+        logs: Logs,
+    ) -> tuple[list[Record], float]:
+        rows = [k for k in range(self.config.seeds) if active[k]]
+        records = [
+            make_record(
+                self.config.seed_numbers[k],
+                int(progress.epochs[k]),
+                int(progress.steps[k]),
+                {name: values[k] for name, values in outcome.metrics.items()},
+            )
+            for k in rows
+        ]
+        speed = float(outcome.metrics["steps"][active].sum()) / seconds
+        timing = {
+            "epoch": progress.epoch,
+            "seconds": round(seconds, 6),
+            "seconds_so_far": round(progress.seconds, 6),
+            "steps_per_second": round(speed, 1),
+        }
+        logs.write(records, timing)
+        return records, speed
+
+    def _save(self, states: Any, progress: Progress, logs: Logs) -> None:
+        # The lines first: a checkpoint must never point beyond the end of its logs.
+        checkpoint = Checkpoint(states, progress, logs.sync())
+        save_checkpoint(self.folder / "checkpoints", checkpoint, self.config.keep)
+
+    def _finish(self, result: Result, warn: Callable[[str], None]) -> None:
+        export_policies(
+            self.folder / "policy",
+            self.config,
+            self.program.learner,
+            self._states,
+            result.progress,
+        )
+        config, learner = self.config, self.program.learner
+        env = config.make_env(config.evaluation_horizon)
+        run = Run(self.folder, config, learner, env, self._states, result.progress, [])
+        for warning in draw_all(run, self.folder / "figures")[1]:
+            warn(warning)
+
+
+class _Signals:
+    """Turns the first SIGINT or SIGTERM into a wish to stop; a second SIGINT aborts at once."""
+
+    def __init__(self, display: Display):
+        self.caught: int | None = None
+        self._display = display
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> _Signals:
+        # Python delivers signals to the main thread alone; elsewhere they are the caller's affair.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self.caught == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.caught = number
+        self._display.stopping()
+
+
+def _create(folder: Path, config: Config) -> None:
+    if (folder / "config.json").exists():
+        raise ConfigError(
+            f"{folder} already holds a run. Continue it with `eniac resume {folder}`, or choose "
+            "another folder with --out."
+        )
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file. Choose another folder with --out.")
+
+    def create() -> None:
+        for name in ("checkpoints", "figures"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        write_json(folder / "config.json", replace(config, out=folder).to_dict())
+
+    _guarded(folder, create)
+
+
+def _guarded(folder: Path, work: Any) -> Any:
+    """`work()`, with errors of the file system told in the user's words."""
+    try:
+        return work()
+    except OSError as error:
+        saved = list_checkpoints(folder / "checkpoints")
+        kept = (
+            f"What was saved is still there, up to epoch {_epoch_of(saved)}; when that is mended, "
+            f"continue with `eniac resume {folder}`."
+            if saved
+            else "Nothing was saved yet."
+        )
+        what = error.strerror or str(error)
+        raise RunError(f"Cannot write to {error.filename or folder}: {what}. {kept}") from error
+
+
+def _refuse_nonfinite(
+    outcome: Outcome, active: np.ndarray, progress: Progress, config: Config
+) -> None:
+    rewards = outcome.metrics["nonfinite_rewards"]
+    nonfinite = nonfinite_leaves(outcome.states)
+    for k in np.flatnonzero(active):
+        leaves = [name for name, bad in nonfinite.items() if bad[k]]
+        where = f"in epoch {progress.epochs[k] + 1} of seed {config.seed_numbers[k]}"
+        if rewards[k] > 0:
+            raise NonFiniteError(
+                f"The environment gave {int(rewards[k])} rewards that are NaN or infinite {where}."
+            )
+        if leaves:
+            more = f" and {len(leaves) - 3} more" if len(leaves) > 3 else ""
+            raise NonFiniteError(
+                f"NaN or infinity in {', '.join(leaves[:3])}{more} {where}. Often a smaller "
+                "learning rate helps."
+            )
+
+
+def _epoch_of(checkpoints: list[Path]) -> int:
+    return int(checkpoints[0].stem.removeprefix("epoch-")) if checkpoints else 0
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

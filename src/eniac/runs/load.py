@@ -1,0 +1,81 @@
+"""Reading a run back from its folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from eniac.deep import Learner
+from eniac.envs import Environment
+from eniac.errors import ConfigError, RunError
+from eniac.runs.checkpoint import newest_checkpoint
+from eniac.runs.config import Config
+from eniac.runs.host import make_program
+from eniac.runs.progress import Progress
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as its newest checkpoint has it."""
+
+    path: Path
+    config: Config
+    learner: Learner
+    env: Environment
+    """The environment of the evaluation."""
+    states: Any
+    """The states of all seeds, stacked."""
+    progress: Progress
+    warnings: list[str]
+
+    def policy(self, seed: int | None = None) -> Any:
+        """The policy of one of the run's seeds, by default the first."""
+        return self.learner.policy(take_seed(self.states, self.index(seed)))
+
+    def index(self, seed: int | None) -> int:
+        """The place of `seed` among the run's seeds; a `ConfigError` if it is none of them."""
+        seeds = self.config.seed_numbers
+        if seed is not None and seed not in seeds:
+            raise ConfigError(
+                f"seed is {seed}; {self.path} has the seeds {', '.join(map(str, seeds))}."
+            )
+        return 0 if seed is None else seeds.index(seed)
+
+
+def load_config(folder: Path) -> Config:
+    """The configuration of the run in `folder`, or a `ConfigError` if there is no run in it."""
+    path = folder / "config.json"
+    try:
+        data = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{folder} is not the folder of a run: it has no config.json. "
+            "Give a folder that `eniac train` made."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from error
+    try:
+        return Config.from_dict(data)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def load_run(folder: Path | str) -> Run:
+    """The run in `folder`, from its newest checkpoint that is whole."""
+    folder = Path(folder)
+    config = load_config(folder)
+    learner, env = config.build()
+    program = make_program(learner, env, config.evaluation, list(config.seed_numbers))
+    checkpoint, warnings = newest_checkpoint(folder / "checkpoints", program.shapes)
+    if checkpoint is None:
+        raise RunError(f"{folder} has no checkpoint yet. Continue it with `eniac resume {folder}`.")
+    return Run(folder, config, learner, env, checkpoint.state, checkpoint.progress, warnings)
+
+
+def take_seed(states: Any, index: int) -> Any:
+    """The state of one seed out of the stacked states of a run."""
+    return jax.tree.map(lambda leaf: leaf[index], states)

@@ -1,0 +1,164 @@
+"""What a run writes down: JSON lines and TensorBoard always, Weights & Biases by choice.
+
+`metrics.jsonl` holds only what the seed decides, so that the same run always gives the same file,
+byte for byte. What depends on the machine and the hour is in `timings.jsonl`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tensorboardX.proto.event_pb2 import (
+    Event,  # pyright: ignore[reportAttributeAccessIssue]
+    SessionLog,  # pyright: ignore[reportAttributeAccessIssue]
+)
+from tensorboardX.record_writer import RecordWriter
+from tensorboardX.summary import scalar
+
+from eniac.runs.config import Config
+
+METRICS = "metrics.jsonl"
+TIMINGS = "timings.jsonl"
+
+Record = dict[str, int | float | None]
+
+
+class Logs:
+    """The open logs of a run. `offsets` of a checkpoint cut them back to where it was made."""
+
+    def __init__(self, folder: Path, config: Config, offsets: Mapping[str, int], epoch: int):
+        self._metrics = _Lines(folder / METRICS, offsets.get(METRICS, 0))
+        self._timings = _Lines(folder / TIMINGS, offsets.get(TIMINGS, 0))
+        self._boards = {
+            seed: _Board(folder / "tensorboard" / f"seed-{seed}", epoch)
+            for seed in config.seed_numbers
+        }
+        self._wandb = _start_wandb(folder, config) if config.wandb else None
+
+    def write(self, records: Sequence[Record], timing: Record) -> None:
+        """One record for each active seed, and the timing of the epoch."""
+        for record in records:
+            self._metrics.append(record)
+            scalars = {k: v for k, v in record.items() if k not in ("epoch", "seed")}
+            self._boards[int(record["seed"] or 0)].write(
+                int(record["epoch"] or 0), scalars | _prefixed("time/", timing)
+            )
+        self._timings.append(timing)
+        if self._wandb is not None:
+            for record in records:
+                self._wandb.log(_prefixed(f"seed-{record['seed']}/", record), commit=False)
+            self._wandb.log(_prefixed("time/", timing))
+
+    def sync(self) -> dict[str, int]:
+        """Brings all lines to the disk. Returns the length of each log in bytes."""
+        return {METRICS: self._metrics.sync(), TIMINGS: self._timings.sync()}
+
+    def close(self) -> None:
+        for part in (self._metrics, self._timings, *self._boards.values()):
+            part.close()
+        if self._wandb is not None:
+            self._wandb.finish()
+
+
+def make_record(seed: int, epoch: int, env_steps: int, metrics: Mapping[str, Any]) -> Record:
+    """One line of `metrics.jsonl`. NaN and infinity, which JSON does not know, become null."""
+    head: Record = {"epoch": epoch, "seed": seed, "env_steps": env_steps}
+    clashing = head.keys() & metrics.keys()
+    if clashing:
+        raise ValueError(f"A learner may not call a metric {', '.join(sorted(clashing))}.")
+    # `steps` counts this epoch alone; the sum over all of them is in the head.
+    names = [name for name in metrics if name != "steps"]
+    # What is judged stands before what explains it.
+    names.sort(key=lambda name: (not name.startswith(("return_", "length_")), name))
+    return head | {name: _number(metrics[name]) for name in names}
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """The records of a log. A last line that is still being written is left out."""
+    text = path.read_text() if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def _number(value: Any) -> int | float | None:
+    value = np.asarray(value)
+    if np.issubdtype(value.dtype, np.integer) or value.dtype == bool:
+        return int(value)
+    # The shortest decimal that reads back as the same float32.
+    return float(str(value)) if math.isfinite(value) else None
+
+
+def _prefixed(prefix: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    return {prefix + name: value for name, value in record.items() if name not in ("epoch", "seed")}
+
+
+class _Lines:
+    """A file of JSON lines that is only ever appended to."""
+
+    def __init__(self, path: Path, offset: int):
+        self._file = open(path, "ab")  # noqa: SIM115, closed by close()
+        self._file.truncate(offset)
+        self._file.seek(0, os.SEEK_END)
+
+    def append(self, record: Record) -> None:
+        self._file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+        self._file.flush()
+
+    def sync(self) -> int:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Board:
+    """A TensorBoard event file, written in the caller's thread.
+
+    tensorboardX's own writer uses a thread and a queue: when the disk is full, the thread dies and
+    the run waits for it forever. Its record format is used directly instead.
+    """
+
+    def __init__(self, folder: Path, epoch: int):
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}"
+        self._writer = RecordWriter(str(folder / name))
+        self._put(Event(wall_time=time.time(), file_version="brain.Event:2"))
+        if epoch:
+            # Tells TensorBoard to forget what an earlier session wrote beyond this epoch.
+            start = SessionLog(status=SessionLog.START)
+            self._put(Event(wall_time=time.time(), step=epoch + 1, session_log=start))
+        self._writer.flush()
+
+    def write(self, epoch: int, scalars: Mapping[str, Any]) -> None:
+        for name, value in scalars.items():
+            if value is not None:
+                summary = scalar(name, value)
+                self._put(Event(wall_time=time.time(), step=epoch, summary=summary))
+        self._writer.flush()
+
+    def _put(self, event: Any) -> None:
+        self._writer.write(event.SerializeToString())
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _start_wandb(folder: Path, config: Config) -> Any:
+    import wandb  # pyright: ignore[reportMissingImports]
+
+    return wandb.init(
+        project="eniac",
+        name=folder.name,
+        dir=str(folder),
+        config=config.to_dict(),
+        mode="offline",
+    )

@@ -1,0 +1,116 @@
+"""What a run was made with: versions, commit, machine, and how each session of it ended."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import jax
+
+import eniac
+from eniac.runs.config import Config
+from eniac.runs.files import write_json
+
+_PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium", "safetensors")
+
+
+class Manifest:
+    """`manifest.json` of a run. Each start or resumption adds a session."""
+
+    def __init__(self, folder: Path, config: Config, epoch: int, warnings: list[str]):
+        self._path = folder / "manifest.json"
+        previous = read_manifest(folder)
+        session = {
+            "start": _now(),
+            "end": None,
+            "ended": None,
+            "from_epoch": epoch,
+            "warnings": list(warnings),
+            "versions": _versions(),
+            "commit": _commit(),
+            "machine": _machine(),
+        }
+        self._data: dict[str, Any] = {
+            "algorithm": config.algorithm.name,
+            "env": config.env,
+            "seeds": list(config.seed_numbers),
+            "start": previous.get("start", session["start"]),
+            "end": None,
+            "ended": None,
+            "epoch": epoch,
+            "sessions": [*previous.get("sessions", []), session],
+        }
+        write_json(self._path, self._data)
+
+    def warn(self, text: str) -> None:
+        """Adds a warning to those of the session."""
+        self._data["sessions"][-1]["warnings"].append(text)
+        write_json(self._path, self._data)
+
+    def end(self, ended: str, epoch: int, **more: Any) -> None:
+        """Says how the session ended, after how many epochs."""
+        self._data |= {"end": _now(), "ended": ended, "epoch": epoch, **more}
+        self._data["sessions"][-1] |= {"end": _now(), "ended": ended}
+        write_json(self._path, self._data)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a run, empty if it has none that can be read."""
+    try:
+        return json.loads((folder / "manifest.json").read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _versions() -> dict[str, str]:
+    found = {"eniac": eniac.__version__, "python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "system": platform.platform(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "devices": len(jax.devices()),
+    }
+
+
+def _commit() -> str | None:
+    """The commit of the source that runs, with a mark if it has changes; None if installed."""
+    folder = Path(eniac.__file__).parent
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(folder), *arguments],
+                capture_output=True,
+                text=True,
+                timeout=10,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    # An installed copy can lie inside somebody else's repository, whose commit says nothing.
+    if git("ls-files", "--error-unmatch", "__init__.py") is None:
+        return None
+    commit = git("rev-parse", "HEAD")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".")
+    return f"{commit} with changes" if commit and changed else commit

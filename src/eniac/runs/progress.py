@@ -1,0 +1,97 @@
+"""How far a run is, and when it has come far enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eniac.runs.config import Config
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far each seed of a run has come, and how much wall-clock time that took."""
+
+    epochs: np.ndarray
+    steps: np.ndarray
+    returns: np.ndarray
+    """Mean return of each seed's last evaluation, NaN before the first."""
+    seconds: float
+
+    @classmethod
+    def start(cls, num_seeds: int) -> Progress:
+        zeros = np.zeros(num_seeds, np.int64)
+        return cls(zeros, zeros.copy(), np.full(num_seeds, np.nan), 0.0)
+
+    @property
+    def epoch(self) -> int:
+        """Epochs of the seed that has come furthest."""
+        return int(self.epochs.max())
+
+    def advance(
+        self, active: np.ndarray, steps: np.ndarray, returns: np.ndarray, seconds: float
+    ) -> Progress:
+        """After one more epoch of the active seeds."""
+        return Progress(
+            epochs=self.epochs + active,
+            steps=self.steps + np.where(active, steps, 0),
+            returns=np.where(active, returns, self.returns),
+            seconds=self.seconds + seconds,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "epochs": self.epochs.tolist(),
+            "steps": self.steps.tolist(),
+            "returns": [None if np.isnan(value) else float(value) for value in self.returns],
+            "seconds": self.seconds,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Progress:
+        returns = [np.nan if value is None else value for value in data["returns"]]
+        return cls(
+            np.array(data["epochs"], np.int64),
+            np.array(data["steps"], np.int64),
+            np.array(returns, np.float64),
+            float(data["seconds"]),
+        )
+
+
+def verdicts(config: Config, progress: Progress) -> list[str]:
+    """For each seed the stop rule that it has met, or an empty text if it must go on.
+
+    A seed's verdict depends on that seed alone (but for the clock, which is common to all), so
+    that it stops where a run of that seed by itself would.
+    """
+
+    def verdict(epochs: int, steps: int, mean_return: float) -> str:
+        if config.return_above is not None and mean_return > config.return_above:
+            return f"return above {config.return_above:g}"
+        if config.epochs is not None and epochs >= config.epochs:
+            return f"{config.epochs} epochs"
+        if config.steps is not None and steps >= config.steps:
+            return f"{config.steps:,} steps"
+        if config.seconds is not None and progress.seconds >= config.seconds:
+            return f"{config.seconds:g} seconds"
+        return ""
+
+    return [
+        verdict(int(epochs), int(steps), float(mean_return))
+        for epochs, steps, mean_return in zip(
+            progress.epochs, progress.steps, progress.returns, strict=True
+        )
+    ]
+
+
+def fraction(config: Config, progress: Progress) -> float | None:
+    """How much of the run is done by its limits on epochs, steps and time; None without any."""
+    limits = [
+        (config.epochs, progress.epochs.max()),
+        (config.steps, progress.steps.max()),
+        (config.seconds, progress.seconds),
+    ]
+    done = [float(now) / limit for limit, now in limits if limit is not None]
+    return min(1.0, max(done)) if done else None

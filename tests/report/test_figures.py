@@ -1,0 +1,59 @@
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from eniac import ConfigError, learning_curves
+from eniac.report.figures import on_a_common_grid, short_number
+
+
+def _run(folder, seeds, name="toy"):
+    folder.mkdir()
+    config = {"algorithm": {"name": name}, "env": "Chain-4", "env_options": {}}
+    (folder / "config.json").write_text(json.dumps(config))
+    lines = [
+        json.dumps({"epoch": n + 1, "seed": seed, "env_steps": 10 * (n + 1), "return_mean": value})
+        for seed, values in enumerate(seeds)
+        for n, value in enumerate(values)
+    ]
+    (folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_a_curve_is_linear_between_its_points_and_keeps_its_last_value():
+    long = (np.array([1.0, 3.0, 5.0]), np.array([0.0, 2.0, 4.0]))
+    short = (np.array([2.0, 3.0]), np.array([10.0, 20.0]))
+    steps, values = on_a_common_grid([long, short])
+    np.testing.assert_array_equal(steps, [1, 2, 3, 5])
+    np.testing.assert_array_equal(values, [[0, 1, 2, 4], [10, 10, 20, 20]])
+
+
+def test_numbers_on_the_axis_are_short():
+    assert [short_number(n) for n in (0, 950, 20_000, 1_500_000, 2e9)] == [
+        "0",
+        "950",
+        "20k",
+        "1.5M",
+        "2G",
+    ]
+
+
+def test_runs_are_drawn_from_their_logs_alone(tmp_path):
+    a = _run(tmp_path / "a", [[0.0, 1.0, None], [0.5, 2.0, 3.0]])
+    b = _run(tmp_path / "b", [[1.0]])
+    out = learning_curves([a, b], tmp_path / "new" / "both.png")
+    with Image.open(out) as image:
+        pixels = np.asarray(image.convert("RGB"))
+    assert pixels.shape == (660, 1080, 3)
+    for colour in ((0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)):  # one a run
+        assert (np.abs(pixels.astype(int) - colour).sum(-1) < 12).sum() > 50
+
+
+def test_what_cannot_be_drawn_is_told(tmp_path):
+    run = _run(tmp_path / "a", [[1.0]])
+    with pytest.raises(ConfigError, match=r"metric is 'return_meen'; .*Did you mean 'return_mean'"):
+        learning_curves([run], tmp_path / "x.png", "return_meen")
+    with pytest.raises(ConfigError, match="no epoch"):
+        learning_curves([tmp_path], tmp_path / "x.png")
+    assert not (tmp_path / "x.png").exists()

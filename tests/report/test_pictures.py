@@ -1,0 +1,287 @@
+"""Pictures of runs, and their covers as tables."""
+
+import dataclasses
+import json
+import shutil
+from functools import partial
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+from PIL import Image
+
+import toy
+from eniac import Config, Run, RunError, load_run, train
+from eniac.algorithms import ALGORITHMS
+from eniac.cli.main import main
+from eniac.cover import Cover
+from eniac.envs import make
+from eniac.report.coverage import cover_report
+from eniac.report.pictures import NoPicture, bonus_values, draw, draw_all, play, some_actions
+from eniac.report.views import Plane, view_of
+from eniac.runs.checkpoint import Checkpoint, save_checkpoint
+from eniac.runs.diagnostics import COLLAPSED
+from eniac.runs.files import write_json
+from eniac.runs.load import take_seed
+from eniac.runs.progress import Progress
+
+PICTURES = {"learning_curve.png", "visits.png", "bonus.png"}
+
+
+def _make(algorithm, env, folder, policies, seeds=1):
+    """A run that never trained, with so many policies and their visits in its cover."""
+    row = ALGORITHMS[algorithm].default
+    bonus = dataclasses.replace(row.bonus, features=8) if row.cover == "log-det" else row.bonus
+    row = dataclasses.replace(row, hidden=(8,), visits=100, bonus=bonus)
+    config = Config(row, env=env, horizon=20, seeds=seeds, out=folder)
+    learner, judged_in = config.build()
+
+    # Run once: the compiler's time is all that counts.
+    @partial(jax.jit, compiler_options={"xla_backend_optimization_level": "0"})
+    def start(key):
+        state = learner.init(key)
+        if policies == 0:
+            return state
+        keys = jax.random.split(key, policies)
+        return jax.lax.fori_loop(0, policies, lambda n, s: learner.extend(keys[n], s), state)
+
+    states = [start(jax.random.key(seed)) for seed in range(seeds)]
+    states = jax.tree.map(lambda *leaves: jax.numpy.stack(leaves), *states)
+    run = Run(folder, config, learner, judged_in, states, Progress.start(seeds), [])
+    (folder / "checkpoints").mkdir(parents=True)
+    save_checkpoint(folder / "checkpoints", Checkpoint(states, run.progress, {}), keep=2)
+    write_json(folder / "config.json", config.to_dict())
+    record = {"epoch": 1, "seed": 0, "env_steps": 10, "return_mean": 1.0}
+    (folder / "metrics.jsonl").write_text(json.dumps(record) + "\n")
+    return run
+
+
+RUNS = {
+    "car": ("eniac", "MountainCarContinuous-v0", 3, 2),
+    "sea": ("eniac", "DeepSea-4", 9, 1),  # more policies than colours
+    "chain": ("pc-pg", "Chain-5", 2, 1),
+    "rnd": ("ppo-rnd", "MountainCarContinuous-v0", 0, 1),
+    "lock": ("ppo", "CombinationLock-3", 0, 1),
+}
+
+
+@pytest.fixture(scope="module")
+def run_of(tmp_path_factory):
+    """The run with a name in `RUNS`, made when it is first asked for."""
+    made = {}
+
+    def get(name):
+        if name not in made:
+            algorithm, env, policies, seeds = RUNS[name]
+            folder = tmp_path_factory.mktemp(name) / "run"
+            made[name] = _make(algorithm, env, folder, policies, seeds)
+        return made[name]
+
+    return get
+
+
+@pytest.fixture
+def car(run_of):
+    return run_of("car").path
+
+
+def _with(run, **parts):
+    """`run` with parts of its first seed's state replaced."""
+    state = take_seed(run.states, 0)._replace(**parts)
+    return dataclasses.replace(run, states=jax.tree.map(lambda leaf: leaf[None], state))
+
+
+def test_training_ends_with_the_pictures_that_there_are(toy_config, console):
+    folder = train(toy_config(), console=console).path
+    drawn = {path.name for path in (folder / "figures").iterdir()}
+    assert drawn == PICTURES - {"bonus.png"}
+
+
+def test_a_picture_that_fails_does_not_fail_the_run(toy_config, console, monkeypatch):
+    def broken(*arguments):
+        raise RuntimeError("no more ink")
+
+    monkeypatch.setattr("eniac.report.pictures.draw_visits", broken)
+    result = train(toy_config(), console=console)
+    assert "Warning: visits.png was not drawn: no more ink" in console.file.getvalue()
+    assert [path.name for path in (result.path / "figures").iterdir()] == ["learning_curve.png"]
+    manifest = json.loads((result.path / "manifest.json").read_text())
+    assert manifest["ended"] == "4 epochs"
+    assert manifest["sessions"][-1]["warnings"] == ["visits.png was not drawn: no more ink"]
+
+
+def test_troubles_of_the_bonus_are_shown_and_kept_in_the_manifest(toy_config, console, monkeypatch):
+    epoch = toy.Learner.epoch
+
+    def troubled(self, state):
+        state, metrics = epoch(self, state)
+        fit = (state.epoch + 1) // 2  # a fit every second epoch
+        return state, metrics | {"width/collapsed": state.flag | True, "cover/count": fit}
+
+    monkeypatch.setattr(toy.Learner, "epoch", troubled)
+    monkeypatch.setattr("eniac.runs.engine.draw_all", lambda run, folder: ([], []))
+    folder = train(toy_config(seeds=2), console=console).path
+    warnings = json.loads((folder / "manifest.json").read_text())["sessions"][-1]["warnings"]
+    assert warnings == [f"epoch {n}, seeds 0, 1: {COLLAPSED}" for n in (1, 3)]
+    assert console.file.getvalue().count("Warning: epoch") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "drawn"),
+    [
+        ("car", PICTURES),
+        ("sea", PICTURES),
+        ("chain", PICTURES),
+        ("rnd", PICTURES),
+        ("lock", {"learning_curve.png"}),
+    ],
+)
+def test_every_kind_of_run_gets_the_pictures_that_it_has(name, drawn, run_of, tmp_path):
+    paths, warnings = draw_all(run_of(name), tmp_path)
+    assert warnings == []
+    assert {path.name for path in paths} == drawn
+    for path in paths:
+        assert path.stat().st_size < 300_000
+        with Image.open(path) as image:
+            image.load()
+            assert image.width > image.height > 300
+
+
+def test_the_cover_is_reported_policy_by_policy(car, capsys):
+    assert main(["cover", str(car), "--seed", "1", "--episodes", "3", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["seed"], report["epoch"], report["horizon"]) == (1, 0, 20)
+    rows = report["policies"]
+    assert [row["number"] for row in rows] == [1, 2, 3]
+    assert sum(row["weight"] for row in rows) == pytest.approx(1)
+    assert sum(row["new"] for row in rows) == report["covered"] <= report["cells"] == 2500
+    assert rows[0]["new"] == rows[0]["covered"] > 0
+    assert all(row["length_mean"] == 20 for row in (*rows, report["exploiting"]))
+    # By hand, from the buffer.
+    observations = take_seed(load_run(car).states, 1).buffer.pairs.observation
+    first = np.asarray(observations[:100], np.float64)
+    low, high = np.array([-1.2, -0.07]), np.array([0.6, 0.07])
+    cells = np.minimum((first - low) / (high - low) * 50, 49).astype(int)
+    assert rows[0]["covered"] == len({tuple(cell) for cell in cells})
+
+
+def test_the_cover_is_shown_as_a_table(car, capsys):
+    assert main(["cover", str(car), "--episodes", "3"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for words in ("exploring", "exploiting", "0.333", "50 x 50", "3 episodes, cut after 20 steps"):
+        assert words in shown
+
+
+def test_the_bonus_is_drawn_as_it_is(car):
+    run = load_run(car)
+    bonus = take_seed(run.states, 0).bonus
+    plane = view_of(run.env)
+    assert isinstance(plane, Plane)
+    values = bonus_values(bonus, plane.observations, some_actions(run.env.action_space))
+    assert values.shape == (120 * 120, 11)
+    for place in (0, 777, 14_399):
+        np.testing.assert_allclose(
+            values[place, 3], bonus(plane.observations[place], np.float32([0.2])), rtol=1e-6
+        )
+    # From the bottom left to the right first.
+    assert plane.observations[0] == pytest.approx([-1.2, -0.07], abs=0.01)
+    assert plane.observations[119] == pytest.approx([0.6, -0.07], abs=0.01)
+
+
+def test_an_episode_that_ended_stands_still(run_of):
+    episodes = play(make("DeepSea-4"), run_of("sea").policy(), jax.random.key(0), 9)
+    assert (episodes.lengths == 4).all()
+    assert episodes.observations.shape == (10, 10, 16)
+    assert episodes.observations[:4].sum(-1).all()
+    assert not episodes.observations[4:].any()  # the end is zero
+
+
+def test_actions_fill_their_space():
+    spaces = gymnasium.spaces
+    np.testing.assert_array_equal(some_actions(spaces.Discrete(3)), [0, 1, 2])
+    line = some_actions(spaces.Box(-2, 4, (1,)))
+    np.testing.assert_allclose(line[:, 0], np.linspace(-2, 4, 11), rtol=1e-6)
+    box = spaces.Box(np.float32([0, -np.inf]), np.float32([2, np.inf]))
+    some = some_actions(box)
+    np.testing.assert_allclose(some[0], [1, 0])
+    assert (np.abs(some - [1, 0]) <= 1).all()
+
+
+# What cannot be drawn or shown
+
+
+def _error(capsys, code, *arguments):
+    assert main(list(arguments)) == code
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    return error
+
+
+@pytest.mark.parametrize("command", [["cover"], ["plot", "--what", "visits"]])
+def test_a_folder_that_is_no_run_is_told(command, capsys, tmp_path):
+    error = _error(capsys, 2, *command, str(tmp_path / "nowhere"))
+    assert "is not the folder of a run" in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_without_a_cover_or_a_picture_is_told(run_of, capsys):
+    folder = run_of("lock").path
+    assert "ppo, which has no cover" in _error(capsys, 1, "cover", str(folder))
+    for what in ("visits", "bonus"):
+        error = _error(capsys, 1, "plot", str(folder), "--what", what)
+        assert "observations of two numbers" in error
+    assert not (folder / "figures").exists()
+
+
+def test_a_bonus_that_is_zero_or_missing_is_told(run_of, tmp_path):
+    chain = run_of("chain")
+    nothing = dataclasses.replace(take_seed(chain.states, 0).bonus, coefficient=0.0)
+    for bonus, reason in ((nothing, "0 everywhere"), (None, "no bonus to draw")):
+        with pytest.raises(NoPicture, match=reason):
+            draw(_with(chain, bonus=bonus), "bonus", tmp_path / "b.png")
+
+
+def test_a_cover_that_is_still_empty_is_told(run_of):
+    run = run_of("sea")
+    empty = Cover.empty(run.policy(), 9)
+    with pytest.raises(RunError, match="is empty"):
+        cover_report(_with(run, cover=empty))
+
+
+def test_options_that_make_no_sense_are_refused(car, capsys):
+    for words, *arguments in (
+        ("seed is 7", "cover", str(car), "--seed", "7"),
+        ("episodes is 0", "cover", str(car), "--episodes", "0"),
+        ("seed is 7", "plot", str(car), "--what", "all", "--seed", "7"),
+        ("draws one run, and 2", "plot", str(car), str(car), "--what", "bonus"),
+        ("a curve is of all seeds", "plot", str(car), "--seed", "0"),
+        ("only curves have one", "plot", str(car), "--what", "bonus", "--metric", "loss"),
+    ):
+        assert words in _error(capsys, 2, *arguments)
+
+
+def test_pictures_go_where_they_are_asked_to(car, tmp_path, capsys):
+    assert main(["plot", str(car), "--what", "all", "--seed", "1", "--out", str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == PICTURES
+    target = tmp_path / "new" / "b.png"
+    assert main(["plot", str(car), "--what", "bonus", "--out", str(target)]) == 0
+    assert target.exists()
+    blocked = str(tmp_path / "bonus.png" / "b.png")
+    error = _error(capsys, 1, "plot", str(car), "--what", "bonus", "--out", blocked)
+    assert "Cannot draw to" in error
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_told_when_it_is_the_last(car, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(car, folder)
+    good = folder / "checkpoints" / "epoch-000000.safetensors"
+    damaged = folder / "checkpoints" / "epoch-000001.safetensors"
+    damaged.write_bytes(good.read_bytes()[:-100] + b"?" * 100)
+    assert main(["cover", str(folder), "--episodes", "3"]) == 0
+    shown = capsys.readouterr()
+    assert "epoch-000001.safetensors is damaged" in shown.err
+    assert "exploiting" in shown.out
+    good.unlink()
+    error = _error(capsys, 1, "plot", str(folder), "--what", "bonus")
+    assert "No checkpoint of this run can be used" in error

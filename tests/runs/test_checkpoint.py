@@ -1,0 +1,167 @@
+import errno
+import os
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from eniac import CheckpointError
+from eniac.runs.checkpoint import (
+    Checkpoint,
+    checkpoint_path,
+    list_checkpoints,
+    load_checkpoint,
+    newest_checkpoint,
+    save_checkpoint,
+)
+from eniac.runs.files import TEMPORARY
+from eniac.runs.progress import Progress
+
+
+def _state(seed=0):
+    key = jax.random.key(seed)
+    return {
+        "key": key,
+        "keys": jax.random.split(key, 3),
+        "weights": (jax.random.normal(key, (4, 3)), jnp.arange(3)),
+        "count": jnp.asarray(5, jnp.uint32),
+        "flag": jnp.asarray(True),
+    }
+
+
+SHAPES = jax.eval_shape(_state)
+
+
+def _checkpoint(epoch, seed=0):
+    progress = Progress(
+        np.array([epoch, 1]), np.array([7 * epoch, 7]), np.array([0.5, np.nan]), 2.5
+    )
+    return Checkpoint(_state(seed), progress, {"metrics.jsonl": 10 * epoch})
+
+
+def _same(a, b):
+    a, b = (jax.tree.leaves(jax.tree.map(_raw, tree)) for tree in (a, b))
+    return all(x.dtype == y.dtype and np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _raw(leaf):
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+
+def test_a_checkpoint_holds_every_bit_of_the_state_random_keys_included(tmp_path):
+    path = save_checkpoint(tmp_path, _checkpoint(3, seed=4), keep=2)
+    loaded = load_checkpoint(path, SHAPES)
+    assert _same(loaded.state, _state(4))
+    assert jax.tree.structure(loaded.state) == jax.tree.structure(_state())
+    np.testing.assert_array_equal(loaded.progress.epochs, [3, 1])
+    np.testing.assert_array_equal(loaded.progress.returns, [0.5, np.nan])
+    assert loaded.progress.seconds == 2.5
+    assert loaded.offsets == {"metrics.jsonl": 30}
+
+
+def test_the_newest_are_kept(tmp_path):
+    for epoch in (1, 2, 3, 10):
+        save_checkpoint(tmp_path, _checkpoint(epoch), keep=2)
+    assert list_checkpoints(tmp_path) == [checkpoint_path(tmp_path, n) for n in (10, 3)]
+
+
+def test_every_flipped_bit_is_noticed(tmp_path):
+    path = save_checkpoint(tmp_path, _checkpoint(3), keep=2)
+    whole = path.read_bytes()
+    noticed = 0
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        try:
+            loaded = load_checkpoint(path, SHAPES)
+        except CheckpointError:
+            noticed += 1
+        else:  # the padding of the header: nothing that is read has changed
+            assert whole[place : place + 1] == b" "
+            assert _same(loaded.state, _state())
+    assert noticed >= len(whole) - 8
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty"])
+def test_the_checkpoint_before_a_damaged_one_is_used_with_a_warning(tmp_path, damage):
+    save_checkpoint(tmp_path, _checkpoint(1, seed=1), keep=2)
+    path = save_checkpoint(tmp_path, _checkpoint(2, seed=2), keep=2)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes({"flip": bytes(content), "cut": bytes(content[:-9]), "empty": b""}[damage])
+    loaded, warnings = newest_checkpoint(tmp_path, SHAPES)
+    assert loaded.progress.epoch == 1
+    assert _same(loaded.state, _state(1))
+    assert len(warnings) == 1
+    assert "epoch-000002.safetensors is damaged" in warnings[0]
+
+
+def test_a_checkpoint_whose_logs_are_gone_is_not_used(tmp_path):
+    save_checkpoint(tmp_path, _checkpoint(1), keep=2)
+    save_checkpoint(tmp_path, _checkpoint(2), keep=2)
+    loaded, warnings = newest_checkpoint(tmp_path, SHAPES, {"metrics.jsonl": 15})
+    assert loaded.progress.epoch == 1
+    assert "had 20 bytes, and it has 15" in warnings[0]
+
+
+def test_without_a_whole_checkpoint_all_damage_is_told(tmp_path):
+    assert newest_checkpoint(tmp_path, SHAPES) == (None, [])
+    for epoch in (1, 2):
+        save_checkpoint(tmp_path, _checkpoint(epoch), keep=2).write_bytes(b"nonsense")
+    with pytest.raises(CheckpointError, match=r"(?s)epoch-000002.*epoch-000001"):
+        newest_checkpoint(tmp_path, SHAPES)
+
+
+def test_what_an_interrupted_write_left_is_cleaned_up(tmp_path):
+    save_checkpoint(tmp_path, _checkpoint(1), keep=2)
+    leftover = tmp_path / f"epoch-000002.safetensors{TEMPORARY}"
+    leftover.write_bytes(b"half")
+    loaded, warnings = newest_checkpoint(tmp_path, SHAPES)
+    assert loaded.progress.epoch == 1
+    assert leftover.name in warnings[0]
+    assert not leftover.exists()
+
+
+def test_a_checkpoint_of_another_state_is_refused_with_the_difference(tmp_path):
+    path = save_checkpoint(tmp_path, _checkpoint(1), keep=2)
+    other = _state() | {"weights": (jnp.zeros((4, 2)), jnp.arange(3.0)), "extra": jnp.zeros(())}
+    del other["flag"]
+    with pytest.raises(CheckpointError) as caught:
+        load_checkpoint(path, other)
+    for line in (
+        "weights.0: expected float32 of shape (4, 2), found float32 of shape (4, 3)",
+        "weights.1: expected float32 of shape (3,), found int32 of shape (3,)",
+        "extra: expected float32 of shape (), found nothing",
+        "flag: expected nothing, found bool of shape ()",
+    ):
+        assert line in str(caught.value)
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
+    first = save_checkpoint(tmp_path, _checkpoint(1), keep=2)
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_checkpoint(tmp_path, _checkpoint(2), keep=2)
+    assert sorted(tmp_path.iterdir()) == [first]
+
+
+class _Trap:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (self.folder,)
+
+
+def test_a_file_that_holds_pickled_python_is_never_executed(tmp_path):
+    path = checkpoint_path(tmp_path, 1)
+    path.write_bytes(pickle.dumps(_Trap(str(tmp_path / "executed"))))
+    with pytest.raises(CheckpointError):
+        load_checkpoint(path, SHAPES)
+    assert not (tmp_path / "executed").exists()
