@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -34,13 +35,13 @@ ENIAC = [sys.executable, "-m", "eniac.cli.main"]
 UNDONE: dict[str, list[str]] = {
     "nothing": [],
     "width": ["--bonus.training", "lagrangian"],
-    "wide": ["--bonus.wide", "0"],
+    "wide": ["--bonus.uniform-share", "0"],
     "normaliser": ["--bonus.normaliser", "max"],
     "reinitialise": ["--bonus.no-reinitialise"],
-    "fit-at": ["--fit-at", "33"],
-    "updates": ["--num-envs", "500", "--loops", "10"],
-    "value-weight": ["--ppo.value-weight", "0.5"],
-    "interval": ["--interval", "3", "--exploit-from", "3"],
+    "fit-at": ["--fit-after", "33"],
+    "updates": ["--num-envs", "500", "--updates-per-round", "10"],
+    "value-weight": ["--update.value-weight", "0.5"],
+    "interval": ["--rounds", "3", "--exploit-from", "3"],
     "restart": ["--restart", "0"],
 }
 """The changes that our settings make, and the options that undo them: tried at depth 2, continuing,
@@ -78,7 +79,7 @@ RUNS: dict[str, list[str]] = (
     }
     | {
         f"try-entropy-{depth}": [
-            *("eniac", "--depth", str(depth), "--ppo.entropy", "0.003", "--seeds", "10")
+            *("eniac", "--depth", str(depth), "--update.entropy", "0.003", "--seeds", "10")
         ]
         for depth in (2, 6)
     }
@@ -94,7 +95,7 @@ def main() -> None:
     parser.add_argument(
         "--table", action="store_true", help="print what has been measured and stop"
     )
-    parser.add_argument("--epochs", type=int, default=20, help="epochs at the most")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds at the most, about")
     parser.add_argument("--runs", type=Path, default=Path("runs/mountain_car"), help="their folder")
     arguments = parser.parse_args()
     if arguments.list:
@@ -105,12 +106,19 @@ def main() -> None:
         parser.error(f"no run is called {', '.join(unknown)}; --list shows the names")
     if not arguments.table:
         for name in arguments.names or RUNS:
-            folder = arguments.runs / f"{name}-{arguments.epochs}"
-            options = [*RUNS[name], "--epochs", str(arguments.epochs)]
+            folder = arguments.runs / f"{name}-{arguments.rounds}"
+            options = [*RUNS[name], "--epochs", str(epochs_of(RUNS[name], arguments.rounds))]
             options += ["--return-above", str(THRESHOLD), "--checkpoint-every", "1"]
             make_run(folder, options)
             keep(name, {"command": " ".join(["eniac", "train", *options]), **summary(folder)})
     print_table()
+
+
+def epochs_of(options: list[str], rounds: int) -> int:
+    """The epochs in which a run has `rounds` rounds, or one or two more."""
+    from eniac.cli.options import parse_config
+
+    return math.ceil(rounds / getattr(parse_config(options).algorithm, "rounds", 1))
 
 
 def make_run(folder: Path, options: list[str]) -> None:

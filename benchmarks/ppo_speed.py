@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 NUM_ENVS, NUM_STEPS, MINIBATCH, PASSES, HIDDEN = 500, 100, 160, 5, (64, 64)
 BATCH = NUM_ENVS * NUM_STEPS
@@ -43,19 +44,27 @@ Trial = Callable[[int], int]
 def eniac(setting: dict[str, int]) -> tuple[Trial, str]:
     import jax
 
-    from eniac.algorithms import Deep
+    from eniac.algorithm1 import epoch
+    from eniac.algorithms.deep import DeepConfig
     from eniac.envs import MountainCarContinuous, TimeLimit
+    from eniac.sampling.base import Episodes, Evaluation
 
-    config = Deep(hidden=HIDDEN, num_envs=NUM_ENVS, trajectory=NUM_STEPS, loops=1)
-    learner = config.build(TimeLimit(MountainCarContinuous(), TIME_LIMIT))
-    epoch = jax.jit(learner.epoch)
-    state = learner.init(jax.random.key(0))
+    config = DeepConfig(
+        hidden=HIDDEN, num_envs=NUM_ENVS, rollout_length=NUM_STEPS, updates_per_round=1
+    )
+    env = TimeLimit(MountainCarContinuous(), TIME_LIMIT)
+    learner = config.build(env, env, Evaluation())
+    # The others do not evaluate either.
+    nothing = jax.numpy.zeros(1)
+    learner.sampler.evaluate = lambda *_: Episodes(nothing, nothing, nothing)
+    one_epoch = jax.jit(lambda state: epoch(learner, state, jax.numpy.inf))
+    state = jax.jit(learner.init)(0)
 
     def trial(at_least: int) -> int:
         nonlocal state
         updates = -(-at_least // BATCH)
         for _ in range(updates):
-            state, _ = jax.block_until_ready(epoch(state))
+            state, _ = jax.block_until_ready(one_epoch(state))
         return updates * BATCH
 
     return trial, "shared body, RMSprop"
@@ -98,19 +107,16 @@ def rejax(setting: dict[str, int]) -> tuple[Trial, str]:
     return trial, "480 x 104 steps, separate bodies, Adam"
 
 
-def stable_baselines3(setting: dict[str, int]) -> tuple[Trial, str]:
-    import gymnasium
+def sb3_policy(hidden: tuple[int, ...], shared: bool) -> dict[str, Any]:
+    """The `policy_kwargs` of Stable-Baselines3 for these layers with ReLU: one body for actor and
+    critic, as here, or one for each, as its MLP policy has them."""
     import torch
-    from stable_baselines3 import PPO
     from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
-    from stable_baselines3.common.vec_env import DummyVecEnv
 
     class Body(BaseFeaturesExtractor):
-        """The shared body: its MLP policy has one for the actor and another for the critic."""
-
-        def __init__(self, space: gymnasium.spaces.Box):
-            super().__init__(space, HIDDEN[-1])
-            sizes = [space.shape[0], *HIDDEN]
+        def __init__(self, space: Any):
+            super().__init__(space, hidden[-1])
+            sizes = [space.shape[0], *hidden]
             layers = [
                 part
                 for i, o in itertools.pairwise(sizes)
@@ -120,6 +126,17 @@ def stable_baselines3(setting: dict[str, int]) -> tuple[Trial, str]:
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.layers(x)
+
+    if shared:
+        return {"features_extractor_class": Body, "net_arch": []}
+    return {"net_arch": list(hidden), "activation_fn": torch.nn.ReLU}
+
+
+def stable_baselines3(setting: dict[str, int]) -> tuple[Trial, str]:
+    import gymnasium
+    import torch
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.vec_env import DummyVecEnv
 
     num_envs = setting["envs"]
     if setting["threads"]:
@@ -131,10 +148,6 @@ def stable_baselines3(setting: dict[str, int]) -> tuple[Trial, str]:
         # The checker and the statistics wrapper would only slow it down.
         return gymnasium.make("MountainCarContinuous-v0", disable_env_checker=True)
 
-    if setting["shared"]:
-        network = {"features_extractor_class": Body, "net_arch": []}
-    else:
-        network = {"net_arch": list(HIDDEN), "activation_fn": torch.nn.ReLU}
     agent = PPO(
         "MlpPolicy",
         DummyVecEnv([make] * num_envs),
@@ -149,7 +162,7 @@ def stable_baselines3(setting: dict[str, int]) -> tuple[Trial, str]:
         max_grad_norm=MAX_NORM,
         seed=0,
         device="cpu",
-        policy_kwargs=network,
+        policy_kwargs=sb3_policy(HIDDEN, bool(setting["shared"])),
     )
 
     def trial(at_least: int) -> int:

@@ -93,13 +93,16 @@ def config(combination: Combination):
 
 def one_seed(combination: Combination, seed: int) -> dict[str, Any]:
     """A whole run of one seed: its curve, and how long it took."""
-    chosen = config(combination)
-    learner, _ = chosen.build()
+    from eniac.algorithm1 import epoch
+
+    built = config(combination).build()
+    learner = built.learner
     state, steps = learner.init(seed), 0
     curve: dict[str, list[float]] = {name: [] for name in COLUMNS}
     clock, cpu = time.perf_counter(), time.process_time()
-    for _ in range(chosen.epochs or 0):
-        state, metrics = learner.epoch(state)
+    for _ in range(built.config.epochs or 0):
+        state, metrics = epoch(learner, state, float("inf"))
+        metrics = {name: number[0] for name, number in metrics.items()}
         steps += metrics["steps"]
         for name in COLUMNS:
             number = steps if name == "env_steps" else metrics[name]
@@ -108,7 +111,7 @@ def one_seed(combination: Combination, seed: int) -> dict[str, Any]:
         "seed": seed,
         "seconds": round(time.perf_counter() - clock, 2),
         "cpu_seconds": round(time.process_time() - cpu, 2),
-        "ceiling": round(metrics.get("share/mixed_optimum", 1.0), 4),
+        "ceiling": round(float(metrics.get("share/mixed_optimum", 1.0)), 4),
         "curve": curve,
     }
 
@@ -119,12 +122,13 @@ def run(combination: Combination, seeds: range) -> str:
         "algorithm": combination.algorithm,
         "env": combination.env,
         "env_options": combination.env_options,
-        "settings": config(combination).to_dict()["algorithm"],
+        "settings": config(combination).build().config.to_dict()["algorithm"],
     }
     found: dict[str, Any] = {**about, "seeds": []}
     if combination.path.exists():
         old = json.loads(combination.path.read_text())
-        # Results of other settings are not to be mixed with these.
+        # Results of other settings are not to be mixed with these. What came later is off in them.
+        old["settings"] = about["settings"] | old["settings"]
         if all(old[name] == about[name] for name in about):
             found = old
     done = {row["seed"] for row in found["seeds"]}

@@ -28,7 +28,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import numpy as np  # noqa: E402, after the number of threads is set
 
 from eniac.envs import make  # noqa: E402
-from eniac.sampling.tables import Sampler, policy_tables  # noqa: E402
+from eniac.sampling.tables import TableSampler, policy_tables  # noqa: E402
 from eniac.widths.exact import linear_widths  # noqa: E402
 
 OUT = Path(__file__).resolve().parent / "results" / "provable_speed.json"
@@ -47,7 +47,7 @@ ENVIRONMENTS = {
 def sampling(env: str, gamma: float) -> dict[str, Any]:
     """Steps a second of the three samplers on one environment."""
     mdp = make(env).tabular()
-    sampler = Sampler(mdp.transition, mdp.start, gamma)
+    sampler = TableSampler(mdp.transition, mdp.start, gamma)
     rng = np.random.Generator(np.random.SFC64(0))
     shape = (POLICIES, mdp.num_states)
     policies = np.random.default_rng(0).dirichlet(np.ones(mdp.num_actions), shape)

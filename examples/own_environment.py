@@ -1,6 +1,7 @@
 """An environment of your own, trained with ENIAC.
 
     python examples/own_environment.py [FOLDER]
+    eniac train eniac --env own_environment:DarkRoom --horizon 50
 
 A lamp is in the far corner of a dark square room, and only what is close to it pays. An environment
 is two spaces and two pure functions, `reset` and `step`, written with jax.numpy; a thousand of them
@@ -10,7 +11,6 @@ then run side by side in one compiled program. Under a minute.
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import equinox as eqx
 import gymnasium
@@ -18,19 +18,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eniac import Config, Evaluation, train
-from eniac.algorithms import ALGORITHMS
-from eniac.envs import ENVS, Entry, Environment, Step
-
-
-class Place(NamedTuple):
-    """The state: any pytree of arrays."""
-
-    xy: jax.Array
+import eniac
+from eniac.envs import Environment, Step
 
 
 class DarkRoom(Environment):
-    """Walk from the corner (0, 0) to the lamp at (1, 1), at most `stride` a step each way."""
+    """Walk from the corner (0, 0) to the lamp at (1, 1), at most `stride` a step each way.
+
+    The state is any pytree of arrays; here, the place.
+    """
 
     stride: float = eqx.field(static=True, default=0.1)
 
@@ -44,46 +40,31 @@ class DarkRoom(Environment):
 
     def reset(self, key):
         xy = jax.random.uniform(key, (2,), maxval=0.1)
-        return Place(xy), xy
+        return xy, xy
 
     def step(self, key, state, action):
         del key  # the room has no randomness
-        xy = jnp.clip(state.xy + self.stride * jnp.clip(action, -1, 1), 0.0, 1.0)
+        xy = jnp.clip(state + self.stride * jnp.clip(action, -1, 1), 0.0, 1.0)
         found = jnp.all(xy > 0.9)
         reward = jnp.where(found, 1.0, 0.0)
-        return Step(Place(xy), xy, reward, terminated=found, truncated=jnp.zeros((), bool))
+        return Step(xy, xy, reward, terminated=found, truncated=jnp.zeros((), bool))
 
 
-# The table of environments: name, class, a line about it, its size parameter if it has one, and
-# the number of steps after which an episode is cut.
-ENVS["DarkRoom-v0"] = Entry("DarkRoom-v0", DarkRoom, "A room with a lamp in a corner.", None, 50)
-
-
-def main(out: Path) -> float:
+def main(out: Path, epochs: int = 20) -> float:
     """Trains in the folder `out` and returns the mean return of the last evaluation."""
-    eniac = ALGORITHMS["eniac"].default
+    default = eniac.ALGORITHMS["eniac"].default
     # A small room asks for little: fewer steps an epoch, and a shorter training of the width.
     small = replace(
-        eniac,
+        default,
         hidden=(32,),
         num_envs=20,
-        trajectory=50,
-        loops=10,
-        visits=500,
-        bonus=replace(eniac.bonus, outer=100, query_size=2000),
+        rollout_length=50,
+        updates_per_round=10,
+        visit_steps=500,
+        bonus=replace(default.bonus, outer=100, query_size=2000),
     )
-    config = Config(
-        small,
-        env="DarkRoom-v0",
-        return_above=0.99,
-        epochs=20,
-        evaluation=Evaluation(episodes=50),
-        out=out,
-    )
-    result = train(config)
-    print(f"mean return {result.progress.returns[0]:.2f} after {result.steps:,} steps")
-    print(f"pictures: {out / 'figures'}")
-    return float(result.progress.returns[0])
+    config = eniac.Config(small, horizon=50, return_above=0.99, epochs=epochs, out=out)
+    return float(eniac.train(config, env=DarkRoom()).progress.returns[0])
 
 
 if __name__ == "__main__":

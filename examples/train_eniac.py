@@ -12,9 +12,8 @@ from pathlib import Path
 
 import jax
 
-from eniac import Config, load_policy, train
+from eniac import Config, evaluate_run, load_policy, load_run, train
 from eniac.algorithms import ALGORITHMS
-from eniac.sampling.compiled import evaluate
 
 
 def main(out: Path) -> float:
@@ -34,10 +33,9 @@ def main(out: Path) -> float:
     distribution, value = policy(jax.numpy.array([-0.5, 0.0]))
     print(f"at rest in the valley: action {distribution.mean[0]:+.2f}, value {value:.1f}")
 
-    env = config.make_env(config.evaluation_horizon)
-    judged = evaluate(env, policy, jax.random.key(1), num_episodes=200)
-    mean = float(judged.returns.mean())
-    print(f"200 fresh episodes: mean return {mean:.1f}, mean length {judged.lengths.mean():.0f}")
+    judged = evaluate_run(load_run(out), episodes=200, seed=1)["seeds"][0]
+    mean = judged["return_mean"]
+    print(f"200 fresh episodes: mean return {mean:.1f}, mean length {judged['length_mean']:.0f}")
     print(f"pictures: {out / 'figures'}")
     return mean
 

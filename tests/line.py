@@ -48,7 +48,7 @@ def around(mean, std=0.01):
     policy = actor_critic(jax.random.key(0), ENV.observation_space, ENV.action_space, (4,))
     policy = jax.tree.map(jnp.zeros_like, policy)
     return eqx.tree_at(
-        lambda p: (p.mean_head.bias, p.std_parameter),
+        lambda p: (p.action_head.bias, p.std_parameter),
         policy,
         (jnp.arctanh(jnp.asarray([mean / 2])), jnp.log(jnp.expm1(jnp.asarray([std / 2])))),
     )
@@ -56,7 +56,7 @@ def around(mean, std=0.01):
 
 @dataclass(frozen=True)
 class Recorder(PPO):
-    """Learns nothing, and remembers the rows of the last update in the optimiser's place."""
+    """Learns nothing, and remembers the rows of the last update in its memory's place."""
 
     num_rows: int = 0
 
@@ -66,4 +66,5 @@ class Recorder(PPO):
         return empty, jnp.zeros((), jnp.int32)
 
     def update(self, key, policy, optimiser_state, rows, count=None):
+        del key, optimiser_state
         return policy, (rows, jnp.asarray(count, jnp.int32)), {}

@@ -1,16 +1,19 @@
 """The algorithms of the table, end to end on environments whose answer is known."""
 
-import dataclasses
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from eniac.algorithms import ALGORITHMS, Deep
+from eniac.algorithm1 import epoch
+from eniac.algorithms import ALGORITHMS
+from eniac.algorithms.deep import DeepConfig
 from eniac.envs import DeepSea, Environment, TimeLimit
-from eniac.policies import DEPTHS
-from eniac.sampling.compiled import evaluate
+from eniac.envs.names import find_env
+from eniac.networks import DEPTHS
+from eniac.sampling.base import Evaluation
 from eniac.updates.ppo import PPO
 from probes import PROBES, ContinuousActionMatters
 
@@ -18,13 +21,28 @@ GAMMA = 0.8
 NUM_EPOCHS = 30
 
 
+FEW = Evaluation(episodes=2)
+
+
+def build(config, env):
+    """Judged in a few short episodes, whatever the environment's own limit is."""
+    return config.build(env, TimeLimit(env, 10), FEW)
+
+
+def after_epochs(learner, seed):
+    """The state after all epochs: to be compiled."""
+    return jax.lax.scan(
+        lambda state, _: epoch(learner, state, jnp.inf), learner.init(seed), length=NUM_EPOCHS
+    )[0]
+
+
 def small(**ppo):
-    return Deep(
+    return DeepConfig(
         hidden=(16,),
         num_envs=16,
-        trajectory=10,
-        loops=4,
-        ppo=PPO(
+        rollout_length=10,
+        updates_per_round=4,
+        update=PPO(
             optimizer="adam",
             learning_rate=1e-2,
             gamma=GAMMA,
@@ -69,15 +87,12 @@ def trained():
     probes = [env if isinstance(env, TimeLimit) else TimeLimit(env, 10**6) for env in
               (make() for make in DISCRETE.values())]  # fmt: skip
 
-    def train(which, key):
-        learner = small().build(Switch(which, tuple(probes)))
-        state, _ = jax.lax.scan(
-            lambda state, _: learner.epoch(state), learner.init(key), length=NUM_EPOCHS
-        )
-        return learner.policy(state)
+    def train(which, seed):
+        learner = build(small(), Switch(which, tuple(probes)))
+        return learner.policy(after_epochs(learner, seed))
 
     num = len(probes)
-    stack = jax.jit(jax.vmap(train))(jnp.arange(num), jax.random.split(jax.random.key(0), num))
+    stack = jax.jit(jax.vmap(train))(jnp.arange(num), jnp.arange(num))
     return {name: jax.tree.map(lambda x, i=i: x[i], stack) for i, name in enumerate(DISCRETE)}
 
 
@@ -115,12 +130,8 @@ def test_a_time_limit_is_not_death(trained):
 
 
 def test_the_best_continuous_action_is_learned():
-    learner = small().build(ContinuousActionMatters())
-    state, _ = jax.jit(
-        lambda key: jax.lax.scan(
-            lambda state, _: learner.epoch(state), learner.init(key), length=NUM_EPOCHS
-        )
-    )(jax.random.key(0))
+    learner = build(small(), ContinuousActionMatters())
+    state = jax.jit(lambda: after_epochs(learner, 0))()
     law, value = learner.policy(state)(jnp.array([0.0]))
     np.testing.assert_allclose(law.mean, 0.5, atol=0.1)
     # The return is -(mean - 1/2)^2 - std^2 but for the few actions that are clipped.
@@ -134,55 +145,73 @@ def test_the_best_continuous_action_is_learned():
 def diving():
     """PPO in a deep sea of 3 x 3, and every epoch traced so far."""
     env = DeepSea(3)
-    learner = small().build(env)
+    learner = build(small(), env)
     traces = []
 
-    def epoch(state):
+    def one_epoch(state):
         traces.append(state)
-        return learner.epoch(state)
+        return epoch(learner, state, jnp.inf)
 
-    init, epoch = jax.jit(learner.init), jax.jit(epoch)
+    init, one_epoch = jax.jit(learner.init), jax.jit(one_epoch)
 
     def run(seed, num_epochs):
-        state = init(jax.random.key(seed))
+        state = init(seed)
         for _ in range(num_epochs):
-            state, metrics = epoch(state)
+            state, metrics = one_epoch(state)
         return state, metrics
 
-    return env, learner, run, traces, epoch
+    return learner, run, traces, one_epoch
 
 
 def test_ppo_finds_the_treasure_of_a_small_sea(diving):
-    env, learner, run, _, _ = diving
+    learner, run, _, _ = diving
     state, _ = run(0, NUM_EPOCHS)
-    best = evaluate(env, learner.policy(state), jax.random.key(1), 4, deterministic=True)
+    asked = Evaluation(episodes=4, deterministic=True)
+    best = learner.sampler.evaluate(jax.random.key(1), learner.policy(state), asked)
     np.testing.assert_allclose(best.returns, 0.99, rtol=1e-5)
 
 
 def test_an_epoch_is_compiled_once(diving):
-    _, _, run, traces, epoch = diving
+    _, run, traces, one_epoch = diving
     run(0, 3)
     assert len(traces) == 1
-    assert epoch._cache_size() == 1
+    assert one_epoch._cache_size() == 1
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others(diving):
-    run = diving[2]
+    run = diving[1]
     (a, _), (b, _), (c, _) = run(3, 2), run(3, 2), run(4, 2)
     keys = lambda x: jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x  # noqa: E731
     for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
         np.testing.assert_array_equal(keys(x), keys(y))
-    weight = lambda state: diving[1].policy(state).body.layers[0].weight  # noqa: E731
+    weight = lambda state: diving[0].policy(state).body.layers[0].weight  # noqa: E731
     assert not np.array_equal(weight(a), weight(c))
 
 
-def test_an_epoch_counts_its_steps_and_reports_finite_scalars(diving):
-    metrics = diving[2](0, 1)[1]
-    assert int(metrics["steps"]) == 16 * 10 * 4
-    assert int(metrics["nonfinite_rewards"]) == 0
+def test_a_round_counts_its_steps_and_reports_finite_numbers(diving):
+    metrics = diving[1](0, 1)[1]
+    assert metrics["steps"].tolist() == [16 * 10 * 4]
+    assert metrics["nonfinite_rewards"].tolist() == [0]
     for name, value in metrics.items():
-        assert value.shape == (), name
-        assert np.isfinite(value), name
+        assert value.shape == (1,), name
+        assert np.isfinite(value).all(), name
+
+
+def test_ppo_balances_the_pole_of_envpool():
+    """On the host, in 40 updates; 200 is the most an episode can bring."""
+    env = find_env("envpool:CartPole-v1", {}, 200)
+    update = replace(small().update, learning_rate=5e-3, minibatch=256, passes=6, gamma=0.98)
+    config = DeepConfig(
+        hidden=(32,),
+        num_envs=16,
+        rollout_length=64,
+        updates_per_round=40,
+        update=replace(update, value_weight=0.1),
+    ).resolve(env, "CartPole-v1", {})
+    asked = Evaluation(episodes=16, horizon=200, deterministic=True)
+    learner = config.build(env, env, asked)
+    _, metrics = epoch(learner, learner.init(0), np.inf)
+    assert metrics["return_mean"][0] > 150
 
 
 # The table
@@ -196,16 +225,23 @@ def test_a_row_is_under_its_own_name_and_its_default_names_it():
 def test_the_default_of_ppo_is_the_papers_setting():
     default = ALGORITHMS["ppo"].default
     assert default.hidden == DEPTHS[2]
-    assert default.ppo == PPO()
-    # 10 loops of 50 trajectories by 10 workers, 100 steps each: half a million steps an epoch.
-    assert default.num_envs * default.trajectory * default.loops == 500_000
+    assert default.update == PPO()
+    # 10 updates of 50 trajectories by 10 workers, 100 steps each: half a million steps an epoch.
+    assert default.num_envs * default.rollout_length * default.updates_per_round == 500_000
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("hidden", ()), ("hidden", (8, 0)), ("num_envs", 0), ("trajectory", 0), ("loops", -1)],
+    [
+        ("hidden", ()),
+        ("hidden", (8, 0)),
+        ("num_envs", 0),
+        ("rollout_length", 0),
+        ("rounds", 0),
+        ("updates_per_round", -1),
+    ],
 )
 def test_a_bad_setting_is_refused_with_its_name_and_value(name, value):
     with pytest.raises(ValueError) as error:
-        dataclasses.replace(ALGORITHMS["ppo"].default, **{name: value})
+        replace(ALGORITHMS["ppo"].default, **{name: value})
     assert str(error.value).startswith(f"{name} is {value!r}; it must be ")

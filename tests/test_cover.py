@@ -1,5 +1,7 @@
 """The policy cover: what is in it, how it is drawn from, and PC-PG's weights."""
 
+import functools
+
 import cvxpy as cp
 import equinox as eqx
 import jax
@@ -7,14 +9,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict, Discrete
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from eniac.cover import Cover, log_det, uniform
+from eniac.buffer import Pairs
+from eniac.cover import COVERS, Cover, LogDet, Uniform, log_det, uniform
+from eniac.errors import ConfigError
 from eniac.policies import actor_critic
 from eniac.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from eniac.runs.progress import Progress
+from eniac.spaces import Spaces
+from line import OPTIONS
 
-SPACES = (Box(-1.0, 1.0, (2,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
+SPACES = Spaces(Box(-1.0, 1.0, (2,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
 CAPACITY = 4
 
 
@@ -158,3 +166,167 @@ def test_log_det_weights_do_not_depend_on_a_common_factor(factor):
 def test_log_det_prefers_the_policy_that_covers_all_directions():
     data = jnp.asarray([np.diag([1, 0.01, 0.01]), np.eye(3)], jnp.float32)
     np.testing.assert_allclose(solve(data, jnp.asarray(2)), [0, 1], atol=1e-3)
+
+
+# The rules
+
+
+RULES = {"uniform": Uniform(), "log-det": LogDet(features=16)}
+ROWS = 40
+weigh = jax.jit(lambda rule, *args: rule.weigh(*args), static_argnums=0, compiler_options=OPTIONS)
+
+
+def visits(seed, scale=1.0, num=ROWS):
+    rng = np.random.default_rng(seed)
+    return Pairs(
+        jnp.asarray(scale * rng.normal(size=(num, 2)), jnp.float32),
+        jnp.asarray(rng.uniform(-1, 1, (num, 1)), jnp.float32),
+    )
+
+
+def weighed(rule, *visited, num=ROWS):
+    """What the rule knows, and the weights, after policies with these visits."""
+    memory, weights = rule.init(jax.random.key(0), SPACES, CAPACITY), None
+    for place, pairs in enumerate(visited):
+        args = memory, pairs, jnp.asarray(num), jnp.asarray(place + 1)
+        memory, weights = weigh(rule, jax.random.key(1), *args)
+    return memory, np.asarray(weights)
+
+
+def test_the_table_has_every_rule_and_each_has_defaults():
+    assert {name: type(rule) for name, rule in RULES.items()} == COVERS
+    for rule in COVERS.values():
+        assert rule() == rule()
+
+
+@pytest.mark.parametrize("name", RULES)
+@settings(max_examples=15, deadline=None)
+@given(
+    seeds=st.lists(st.integers(0, 50), min_size=1, max_size=CAPACITY),
+    scale=st.sampled_from([0.0, 0.1, 10.0]),
+    num=st.integers(0, ROWS),
+)
+def test_weights_are_a_distribution_over_the_policies_there_are(name, seeds, scale, num):
+    memory, weights = weighed(RULES[name], *(visits(seed, scale) for seed in seeds), num=num)
+    assert weights.shape == (CAPACITY,)
+    assert np.all(np.isfinite(weights))
+    assert np.all(weights >= 0)
+    np.testing.assert_allclose(weights.sum(), 1, rtol=1e-5)
+    np.testing.assert_array_equal(weights[len(seeds) :], 0)
+    for leaf in jax.tree.leaves(memory):
+        assert np.all(np.isfinite(leaf))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_what_a_rule_knows_keeps_its_structure_shapes_and_types(name):
+    rule = RULES[name]
+    before = rule.init(jax.random.key(0), SPACES, CAPACITY)
+    after, _ = weighed(rule, visits(0), visits(1))
+    shapes = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)  # noqa: E731
+    assert jax.tree.structure(before) == jax.tree.structure(after)
+    assert shapes(before) == shapes(after)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_weighs_policies_of_nested_observations(name):
+    spaces = Spaces(Dict(at=Box(-1.0, 1.0, (2,), np.float32), room=Discrete(3)), Discrete(2))
+    rng = np.random.default_rng(0)
+    seen = Pairs(
+        {
+            "at": jnp.asarray(rng.uniform(-1, 1, (ROWS, 2)), jnp.float32),
+            "room": jnp.asarray(rng.integers(0, 3, ROWS), jnp.int32),
+        },
+        jnp.asarray(rng.integers(0, 2, ROWS), jnp.int32),
+    )
+    memory = RULES[name].init(jax.random.key(0), spaces, CAPACITY)
+    args = memory, seen, jnp.asarray(ROWS), jnp.asarray(1)
+    _, weights = weigh(RULES[name], jax.random.key(1), *args)
+    np.testing.assert_allclose(weights, [1, 0, 0, 0], atol=1e-6)
+
+
+def test_the_papers_cover_is_uniform_whatever_its_policies_visit():
+    _, weights = weighed(Uniform(), visits(0, 0.01), visits(1), visits(2, 30.0))
+    np.testing.assert_allclose(weights, [1 / 3, 1 / 3, 1 / 3, 0], rtol=1e-6)
+    assert jax.tree.leaves(Uniform().init(jax.random.key(0), SPACES, CAPACITY)) == []
+
+
+def test_log_det_weights_are_those_of_the_covariances_of_the_visits_and_the_ridge():
+    # As sums over the visits plus the ridge: means differ from them by a common factor.
+    rule, seen = LogDet(features=8, bandwidth="paper"), [visits(0), visits(1, 3.0), visits(2, 0.2)]
+    memory, weights = weighed(rule, *seen)
+    assert float(memory.features.inverse_width) == 1
+    phi = [np.asarray(jax.vmap(memory.features)(*pairs), np.float64) for pairs in seen]
+    sums = np.stack([x.T @ x + rule.ridge * np.eye(8) for x in phi])
+    np.testing.assert_allclose(memory.sigma[:3], sums / ROWS, rtol=1e-4, atol=1e-6)
+    exact = solve(jnp.asarray(sums, jnp.float32), jnp.asarray(3))
+    np.testing.assert_allclose(weights[:3], exact, atol=2e-3)
+
+
+def test_log_det_weights_do_not_grow_with_the_number_of_visits():
+    # The same visits twice over: the mean is the same, but for half the ridge.
+    rule = LogDet(features=8, ridge=1e-4, bandwidth="paper")
+    twice = jax.tree.map(lambda x: jnp.concatenate([x, x]), visits(0))
+    pad = lambda pairs: jax.tree.map(lambda x: jnp.concatenate([x, 0 * x]), pairs)  # noqa: E731
+    other = pad(visits(1, 3.0))
+    memory = rule.init(jax.random.key(0), SPACES, CAPACITY)
+    found = []
+    for pairs, num in ((pad(visits(0)), ROWS), (twice, 2 * ROWS)):
+        now, _ = weigh(rule, jax.random.key(1), memory, pairs, jnp.asarray(num), jnp.asarray(1))
+        _, weights = weigh(rule, jax.random.key(1), now, other, jnp.asarray(ROWS), jnp.asarray(2))
+        found.append(weights)
+    np.testing.assert_allclose(found[0], found[1], atol=5e-3)
+
+
+def test_visits_beyond_the_count_do_not_matter():
+    rule, num = RULES["log-det"], ROWS // 2
+    seen = visits(0)
+    garbage = jax.tree.map(lambda x: x.at[num:].set(99.0), seen)
+    a, b = (weighed(rule, pairs, visits(1), num=num)[1] for pairs in (seen, garbage))
+    np.testing.assert_array_equal(a, b)
+
+
+def test_the_median_sets_the_width_at_the_first_policy_and_never_again():
+    first, _ = weighed(RULES["log-det"], visits(0))
+    later, _ = weighed(RULES["log-det"], visits(0), visits(1, 50.0))
+    assert float(first.features.inverse_width) != 1
+    np.testing.assert_array_equal(later.features.inverse_width, first.features.inverse_width)
+
+
+def test_the_order_in_which_policies_came_does_not_matter_but_for_their_places():
+    rule = LogDet(features=8, bandwidth="paper")
+    seen = [visits(0), visits(1, 3.0), visits(2, 0.2)]
+    _, forth = weighed(rule, *seen)
+    _, back = weighed(rule, *reversed(seen))
+    np.testing.assert_allclose(forth[:3], back[:3][::-1], atol=2e-3)
+
+
+def test_log_det_prefers_the_policy_that_goes_everywhere_to_one_that_stays():
+    _, weights = weighed(RULES["log-det"], visits(0, 0.0), visits(1, 1.0))
+    assert weights[1] > 0.8
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_cover_is_weighed_by_a_rule_with_what_the_rule_knows_in_it(name):
+    rule = RULES[name]
+    memory = rule.init(jax.random.key(0), SPACES, CAPACITY)
+    cover = Cover.empty(policy(0), CAPACITY, memory)
+
+    @functools.partial(jax.jit, static_argnums=0, compiler_options=OPTIONS)
+    def extend(rule, cover, policy, pairs):
+        return cover.add(policy).weighed_by(rule, jax.random.key(1), pairs, ROWS)
+
+    seen = [visits(0), visits(1, 3.0)]
+    for seed, pairs in enumerate(seen):
+        cover = extend(rule, cover, policy(seed), pairs)
+    expected, weights = weighed(rule, *seen)
+    np.testing.assert_allclose(cover.weights, weights, atol=2e-3)
+    assert jax.tree.structure(cover.memory) == jax.tree.structure(expected)
+    assert same(cover.take(jnp.asarray(1)), policy(1))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("features", 0), ("ridge", 0.0), ("bandwidth", "mean")]
+)
+def test_a_bad_setting_is_refused(name, value):
+    with pytest.raises(ConfigError, match=rf"log-det\.{name} is {value!r}; it must be "):
+        LogDet(**{name: value})

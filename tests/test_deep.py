@@ -1,8 +1,7 @@
-"""Algorithm 1: what an epoch of each algorithm does, and when."""
+"""Algorithm 1 with networks: what an epoch of each algorithm does, and when."""
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import gymnasium
 import jax
@@ -10,70 +9,85 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from eniac.algorithms import ALGORITHMS, Deep, RollInRule, Row
-from eniac.bonuses.base import Bonus
+from eniac.algorithm1 import epoch
+from eniac.algorithms import ALGORITHMS
+from eniac.algorithms.deep import DeepConfig, DeepSpec, RollInRule
+from eniac.bonuses.base import Bonus, BonusRule
 from eniac.bonuses.kernel import Kernel
 from eniac.bonuses.rnd import RND
 from eniac.bonuses.width import Width
-from eniac.cover import uniform
+from eniac.cover import LogDet, Uniform
+from eniac.deep import take
 from eniac.envs import make
-from eniac.updates.ppo import PPO
+from eniac.sampling.base import Evaluation
 from line import ENV, OPTIONS, Line, Recorder
 
-DEEP = [name for name, row in ALGORITHMS.items() if isinstance(row, Row)]
-NUM_ENVS, TIME, LOOPS = 4, 6, 2
-VISITS, INTERVAL, EXPLOIT_FROM, CAPACITY = 12, 2, 2, 2
-EPOCHS = 5  # one more than the cover has room for
+DEEP = [name for name, row in ALGORITHMS.items() if isinstance(row, DeepSpec)]
+NUM_ENVS, TIME, UPDATES = 4, 6, 2
+VISITS, ROUNDS, EXPLOIT_FROM, CAPACITY = 12, 2, 3, 2
+EPOCHS = 3  # one more than the cover has room for
 STILL = 1e-30
 """A learning rate at which nothing moves."""
 
 
 def tiny(name, **changes):
-    parts = ALGORITHMS[name].default
-    bonus = parts.bonus
+    config = ALGORITHMS[name].default
+    bonus, cover = config.bonus, config.cover
     if isinstance(bonus, Width):
         bonus = replace(bonus, outer=2, inner=2, query_size=30, buffer_batch=8, query_batch=4)
     elif isinstance(bonus, Kernel):
         bonus = replace(bonus, features=6)
+    if isinstance(cover, LogDet):
+        cover = replace(cover, features=6)
     settings = {
         "hidden": (8,),
         "num_envs": NUM_ENVS,
-        "trajectory": TIME,
-        "loops": LOOPS,
+        "rollout_length": TIME,
+        "updates_per_round": UPDATES,
+        "rounds": ROUNDS,
         "bonus": bonus,
-        "roll_in": replace(parts.roll_in, group=2),
-        "interval": INTERVAL,
-        "fit_at": 0,
-        "visits": VISITS,
+        "cover": cover,
+        "roll_in": replace(config.roll_in, group=2),
+        "fit_after": 0,
+        "visit_steps": VISITS,
         "visit_envs": 4,
         "capacity": CAPACITY,
         "exploit_from": EXPLOIT_FROM,
-        "ppo": replace(parts.ppo, minibatch=16, passes=1),
+        "update": replace(config.update, minibatch=16, passes=1),
     }
-    return replace(parts, **(settings | changes))
+    return replace(config, **(settings | changes))
+
+
+def build(config, env):
+    return config.build(env, env, Evaluation(episodes=2))
 
 
 class Run:
     """The states and metrics of a few epochs; `states[n]` is before epoch n."""
 
-    def __init__(self, parts, env):
-        self.learner = parts.build(make(env))
-        self.epoch = jax.jit(self.learner.epoch, compiler_options=OPTIONS)
-        self.states = [jax.jit(self.learner.init)(jax.random.key(0))]
+    def __init__(self, config, env, until=np.inf):
+        self.learner = build(config, make(env, horizon=8))
+        self.epoch = jax.jit(
+            lambda state: epoch(self.learner, state, until), compiler_options=OPTIONS
+        )
+        self.states = [jax.jit(self.learner.init)(0)]
         self.metrics = []
         for _ in range(EPOCHS):
             state, metrics = self.epoch(self.states[-1])
             self.states.append(state)
             self.metrics.append(jax.device_get(metrics))
 
+    def actors(self, role):
+        return [take(state.actors, role) for state in self.states]
+
 
 @pytest.fixture(scope="module")
 def eniac():
-    """ENIAC on mountain car, whose exploiting policy starts afresh and otherwise stands still."""
-    parts = tiny("eniac", restart=INTERVAL)
-    return Run(
-        replace(parts, ppo=replace(parts.ppo, learning_rate=STILL)), "MountainCarContinuous-v0"
-    )
+    """ENIAC on mountain car, whose exploiting policy starts afresh and otherwise stands still; its
+    width is fitted after one update."""
+    config = tiny("eniac", restart=2, fit_after=1)
+    config = replace(config, update=replace(config.update, learning_rate=STILL))
+    return Run(config, "MountainCarContinuous-v0")
 
 
 @pytest.fixture(scope="module")
@@ -99,18 +113,21 @@ def same(a, b):
 def check(run, has_cover):
     """What holds in every algorithm."""
     assert run.epoch._cache_size() == 1
+    one = NUM_ENVS * TIME * UPDATES
     for n, metrics in enumerate(run.metrics):
-        one = NUM_ENVS * TIME * LOOPS
-        steps = one
+        steps = np.full(ROUNDS, one)
         if has_cover:
-            steps += (VISITS if n % INTERVAL == 0 else 0) + (one if n >= EXPLOIT_FROM else 0)
-        assert int(metrics["steps"]) == steps
-        assert int(metrics["nonfinite_rewards"]) == 0
+            steps[0] += VISITS
+            steps += one * (n * ROUNDS + np.arange(ROUNDS) >= EXPLOIT_FROM)
+        np.testing.assert_array_equal(metrics["steps"], steps)
+        assert metrics["ran"].all()
+        assert not metrics["nonfinite_rewards"].any()
         assert set(metrics) == set(run.metrics[0])
         for name, value in metrics.items():
-            assert value.shape == ()
-            assert np.isfinite(value), name
+            assert value.shape == (ROUNDS,)
+            assert np.isfinite(value).all(), name
         assert int(run.states[n + 1].epoch) == n + 1
+        assert int(run.states[n + 1].steps) == 0
 
 
 def test_steps_are_counted_exactly_and_later_epochs_do_not_compile_again(covered):
@@ -119,68 +136,85 @@ def test_steps_are_counted_exactly_and_later_epochs_do_not_compile_again(covered
 
 def test_the_same_holds_without_a_cover(rnd):
     check(rnd, False)
-    assert rnd.states[0].cover is rnd.states[0].buffer is rnd.states[0].explore is None
+    state = rnd.states[0]
+    assert state.cover is state.buffer is state.queries is None
+    assert rnd.learner.roles == ("policy",)
+    assert {x.shape[0] for x in jax.tree.leaves((state.actors, state.envs))} == {1}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("env", ["MountainCarContinuous-v0", "DeepSea-4"])
 @pytest.mark.parametrize("name", DEEP)
 def test_every_algorithm_runs_with_continuous_and_with_discrete_actions(name, env):
-    check(Run(tiny(name), env), ALGORITHMS[name].default.cover != "none")
+    check(Run(tiny(name), env), ALGORITHMS[name].default.cover is not None)
 
 
-def test_the_cover_and_the_buffer_grow_at_every_interval_until_they_are_full(covered):
+def test_the_cover_and_the_buffer_grow_once_an_epoch_until_they_are_full(covered):
     for n in range(EPOCHS):
-        count = min(n // INTERVAL + 1, CAPACITY)
+        count = min(n + 1, CAPACITY)
         state = covered.states[n + 1]
-        assert int(state.cover.count) == int(covered.metrics[n]["cover/count"]) == count
+        assert covered.metrics[n]["cover/count"].tolist() == [count] * ROUNDS
+        assert int(state.cover.count) == count
         assert int(state.buffer.count) == count * VISITS
     assert int(covered.states[0].cover.count) == int(covered.states[0].buffer.count) == 0
     np.testing.assert_allclose(np.sum(covered.states[-1].cover.weights), 1, rtol=1e-5)
 
 
 def test_a_full_cover_and_a_full_buffer_stay_as_they_are(covered):
-    before, after = covered.states[4], covered.states[5]
+    before, after = covered.states[2], covered.states[3]
     assert same(before.cover.policies, after.cover.policies)
     assert same(before.buffer, after.buffer)
 
 
 def test_the_cover_holds_the_exploring_policy_as_it_was_when_added(covered):
-    for place, n in enumerate((0, 2)):
+    for place in range(CAPACITY):
         held = covered.states[-1].cover.take(jnp.asarray(place))
-        assert same(held, covered.states[n].explore.policy)
+        assert same(held, covered.actors(0)[place].policy)
+
+
+def test_every_row_of_the_buffer_knows_the_policy_that_visited_it(covered):
+    source = covered.states[-1].buffer.source
+    np.testing.assert_array_equal(source, np.repeat(np.arange(CAPACITY), VISITS))
 
 
 def test_the_exploring_policy_learns_and_is_never_reset(pc_pg):
-    for before, after in zip(pc_pg.states[:-1], pc_pg.states[1:], strict=True):
-        a, b = before.explore.policy, after.explore.policy
+    for before, after in itertools.pairwise(pc_pg.actors(0)):
+        a, b = before.policy, after.policy
         assert not same(a, b)
         step = max(np.abs(x - y).max() for x, y in zip(*map(jax.tree.leaves, (a, b)), strict=True))
         assert step < 0.2  # a few steps of RMSprop, not a new draw
 
 
-def test_the_exploiting_policy_is_untouched_before_its_epoch(pc_pg):
-    start = pc_pg.states[0].exploit
-    assert same(pc_pg.states[1].exploit, start)
-    assert same(pc_pg.states[2].exploit, start)
-    assert not same(pc_pg.states[3].exploit.policy, start.policy)
+def test_the_exploiting_policy_is_untouched_before_its_round(pc_pg):
+    start, first, second, _ = pc_pg.actors(1)
+    assert same(first, start)
+    assert not same(second.policy, start.policy)
+    learned = [metrics["exploit/entropy"] > 0 for metrics in pc_pg.metrics]
+    np.testing.assert_array_equal(learned, [[False, False], [False, True], [True, True]])
 
 
-def test_the_exploiting_policy_starts_afresh_when_the_cover_grows_if_asked(eniac):
-    weights = [state.exploit.policy.body.layers[0].weight for state in eniac.states]
-    changed = [not same(a, b) for a, b in itertools.pairwise(weights)]
-    assert changed == [False, False, True, False, True]
+def test_the_two_policies_and_their_environments_start_apart(covered):
+    explore, exploit = covered.actors(0)[0], covered.actors(1)[0]
+    assert not same(explore.policy.body, exploit.policy.body)
+    envs = covered.states[-1].envs
+    assert {x.shape[:2] for x in jax.tree.leaves(envs)} == {(2, NUM_ENVS)}
 
 
-def test_the_policy_judged_is_the_exploiting_one(covered):
+def test_the_exploiting_policy_starts_afresh_after_so_many_rounds_if_asked(eniac):
+    """In rounds 3 and 5 of the run: the second ones of epochs 1 and 2."""
+    weights = [actor.policy.body.layers[0].weight for actor in eniac.actors(1)]
+    assert [not same(a, b) for a, b in itertools.pairwise(weights)] == [False, True, True]
+
+
+def test_the_policy_judged_is_the_exploiting_one_or_the_only_one(covered, rnd):
     state = covered.states[-1]
-    assert covered.learner.policy(state) is state.exploit.policy
+    assert same(covered.learner.policy(state), take(state.actors, 1).policy)
+    assert same(rnd.learner.policy(rnd.states[-1]), take(rnd.states[-1].actors, 0).policy)
 
 
-def test_the_bonus_is_fitted_when_the_cover_grows_and_only_then(covered):
-    bonuses = [state.bonus for state in covered.states[:4]]
-    changed = [not same(a, b) for a, b in itertools.pairwise(bonuses)]
-    assert changed == [True, False, True]
+def test_the_bonus_is_fitted_once_an_epoch(covered):
+    bonuses = [state.bonus for state in covered.states]
+    assert not any(same(a, b) for a, b in itertools.pairwise(bonuses[:3]))
 
 
 def test_visits_are_pairs_of_the_environment_from_a_reset(pc_pg):
@@ -194,72 +228,109 @@ def test_visits_are_pairs_of_the_environment_from_a_reset(pc_pg):
 
 
 def test_rnd_learns_in_every_epoch_and_its_target_stays(rnd):
-    for before, after in zip(rnd.states[:-1], rnd.states[1:], strict=True):
+    for before, after in itertools.pairwise(rnd.states):
         assert same(before.bonus.target, after.bonus.target)
         assert not same(before.bonus.predictor, after.bonus.predictor)
+
+
+@pytest.fixture(scope="module")
+def stopping():
+    """PPO where every return is at least -1, with a limit that decides when it is traced."""
+    learner = build(tiny("ppo", rounds=3), make("DeepSea-4"))
+    run = jax.jit(lambda state, until: epoch(learner, state, until), compiler_options=OPTIONS)
+    return jax.jit(learner.init)(0), run
+
+
+def test_rounds_after_one_that_is_good_enough_are_left_out(stopping):
+    start, run = stopping
+    stopped, metrics = run(start, -1.0)
+    assert metrics["ran"].tolist() == [True, False, False]
+    assert metrics["steps"].tolist() == [NUM_ENVS * TIME * UPDATES, 0, 0]
+    assert int(stopped.epoch) == 1
+    whole, metrics = run(start, np.inf)
+    assert metrics["ran"].all()
+    assert not same(stopped.actors, whole.actors)
+
+
+def test_an_epoch_is_a_function_of_its_state(stopping):
+    start, run = stopping
+    one, other = (run(start, np.inf) for _ in range(2))
+    keys = lambda state: state._replace(  # noqa: E731
+        key=jax.random.key_data(state.key), evaluation_key=jax.random.key_data(state.evaluation_key)
+    )
+    assert same(keys(one[0]), keys(other[0]))
+    assert same(one[1], other[1])
+
+
+def test_the_shapes_of_a_state_are_known_without_making_one(covered, rnd):
+    for run in (covered, rnd):
+        shapes, state = run.learner.shapes(), run.states[-1]
+        assert jax.tree.structure(shapes) == jax.tree.structure(state)
+        for told, leaf in zip(jax.tree.leaves(shapes), jax.tree.leaves(state), strict=True):
+            assert (told.shape, told.dtype) == (leaf.shape, leaf.dtype)
 
 
 # The reward of the exploring policy
 
 
-class Flat(Bonus):
+class FlatBonus(Bonus):
     """0.5 wherever the position is even, else 0."""
 
     seen: jax.Array
 
     def __call__(self, observation, action):
+        del action
         return jnp.where(observation[0] % 2 == 0, 0.5, 0.0)
 
 
 @dataclass(frozen=True)
-class FlatRule:
-    query_size: ClassVar[int] = 1
+class Flat(BonusRule):
     coefficient: float = 1.0
 
-    def init(self, key, spaces, hidden, capacity):
-        return Flat(jnp.zeros((), jnp.int32))
+    def init(self, key, spaces, hidden):
+        del key, spaces, hidden
+        return FlatBonus(jnp.zeros((), jnp.int32))
 
-    def fit(self, key, bonus, buffer, newest, query):
-        return bonus
-
-    def watch(self, key, bonus, pairs, num):
-        return Flat(bonus.seen + num)
-
-    def weights(self, bonus, count, capacity):
-        return uniform(capacity, count)
-
-    def metrics(self, bonus):
-        return {}
+    def update_online(self, key, bonus, pairs, num):
+        del key, pairs
+        return FlatBonus(bonus.seen + num)
 
 
 @pytest.mark.parametrize("combine", ["max", "add"])
 def test_the_exploring_policy_earns_the_larger_or_the_sum_and_the_exploiting_one_r(combine):
-    parts = Deep(
+    config = DeepConfig(
         "x",
         (4,),
         num_envs=4,
-        trajectory=TIME,
-        loops=1,
-        cover="uniform",
-        bonus=FlatRule(),
+        rollout_length=TIME,
+        updates_per_round=1,
+        cover=Uniform(),
+        bonus=Flat(),
         combine=combine,
         roll_in=RollInRule(group=1),
-        visits=10,
-        ppo=Recorder(num_rows=4 * TIME, gamma=0.0),
+        visit_steps=10,
+        update=Recorder(num_rows=4 * TIME, gamma=0.0),
     )
-    learner = parts.build(ENV)
-    state = learner.init(jax.random.key(0))
-    state = state._replace(cover=state.cover.add(state.explore.policy))
+    learner = build(config, ENV)
+    state = learner.init(0)
+    actor, envs = take(state.actors, 0), take(state.envs, 0)
+    state = state._replace(cover=state.cover.add(actor.policy))
     run = jax.jit(
-        lambda explores: learner.improve(jax.random.key(1), state.explore, state, explores),
+        lambda explores: learner.improve_policy(
+            state,
+            (actor, envs, explores, 0, jax.random.key(1)),
+            (state.bonus, state.queries),
+            1,
+        ),
         compiler_options=OPTIONS,
     )
     for explores in (True, False):
-        actor, bonus, _, metrics = run(jnp.asarray(explores))
-        rows, num = actor.optimiser
+        improved, _, (bonus, _), metrics = run(jnp.asarray(explores))
+        rows, num = improved.memory
         rows = jax.tree.map(lambda x, num=num: np.asarray(x)[: int(num)], rows)
         # With a discount of 0 the return is the reward; the line pays the action.
         r, b = rows.action[:, 0], np.where(rows.observation[:, 0] % 2 == 0, 0.5, 0)
+        r = np.clip(r, -2, 2)
         expected = np.maximum(r, b) if combine == "max" else r + b
         np.testing.assert_allclose(rows.target, expected if explores else r, rtol=1e-6)
         np.testing.assert_allclose(metrics["reward"], r.mean(), rtol=1e-4)
@@ -276,19 +347,14 @@ SETTINGS = tiny("eniac")
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"cover": "log-det"}, "cover is 'log-det'; it must be uniform unless the bonus is a K"),
-        ({"bonus": None}, "bonus is None; it must be a bonus when there is a cover"),
-        ({"cover": "none"}, "it must be an RND or None without a cover"),
-        ({"num_envs": 5}, r"num_envs is 5; it must be a multiple of roll_in.group \(2\)"),
-        ({"trajectory": 1}, "trajectory is 1; it must be 2 or more with a cover"),
-        (
-            {"visits": 10},
-            r"visits is 10; it must be a multiple of the number of environments .* \(4\)",
-        ),
-        ({"fit_at": 2}, r"fit_at is 2; it must be in 0..1 \(loops\)"),
+        ({"rollout_length": 1}, "rollout_length is 1; it must be 2 or more with a cover"),
+        ({"fit_after": 2}, r"fit_after is 2; it must be in 0..1 \(updates_per_round\)"),
+        ({"fit_after": -1}, "fit_after is -1"),
         ({"exploit_from": -1}, "exploit_from is -1; it must be 0 or more"),
+        ({"restart": -1}, "restart is -1; it must be 0 or more"),
         ({"capacity": 0}, "capacity is 0; it must be 1 or more"),
-        ({"cover": "logdet"}, "cover is 'logdet'; it must be one of 'none', 'uniform', 'log-det'"),
+        ({"visit_steps": 0}, "visit_steps is 0; it must be 1 or more"),
+        ({"buffer_rows": 0}, "buffer_rows is 0; it must be 1 or more"),
         ({"combine": "sum"}, "combine is 'sum'; it must be one of 'max', 'add'"),
         ({"episodes": "forever"}, "episodes is 'forever'; it must be one of 'continuing', 'epis"),
     ],
@@ -329,24 +395,22 @@ def box(low, high, shape=(2,)):
 def test_uniform_actions_need_a_bounded_box():
     for env in (box(-np.inf, np.inf), box(0.0, np.inf)):
         with pytest.raises(ValueError, match=r"the action space is Box.*it must be bounded on all"):
-            SETTINGS.build(env)
-        replace(SETTINGS, roll_in=RollInRule(epsilon=0.0, group=2)).build(env)
-        Deep().build(env)
-
-
-@pytest.mark.parametrize("env", [box(-1.0, 1.0, ()), box(-1.0, 1.0, (2, 2)), box(1.0, 1.0)])
-def test_action_boxes_that_are_not_vectors_are_refused(env):
-    with pytest.raises(ValueError, match="a Box of actions must have one axis, and low below hig"):
-        Deep().build(env)
+            build(SETTINGS, env)
+        build(replace(SETTINGS, roll_in=RollInRule(epsilon=0.0, group=2)), env)
+        build(DeepConfig(), env)
 
 
 def test_spaces_that_no_policy_is_made_for_are_refused_before_any_work():
-    with pytest.raises(ValueError, match="policies act in a Box or Discrete space"):
-        Deep().build(Elsewhere(gymnasium.spaces.MultiBinary(3)))
-    with pytest.raises(ValueError, match="starts at 1"):
-        Deep().build(Elsewhere(gymnasium.spaces.Discrete(3, start=1)))
+    with pytest.raises(ValueError, match="Text"):
+        build(DeepConfig(), Elsewhere(gymnasium.spaces.Text(3)))
 
 
-def test_rnd_may_stand_alone_or_with_a_cover():
-    assert replace(SETTINGS, bonus=RND()).max_epochs == CAPACITY * INTERVAL
-    assert Deep(bonus=RND(), ppo=PPO()).max_epochs is None
+def test_a_cover_limits_the_epochs_and_a_bonus_alone_does_not():
+    assert replace(SETTINGS, bonus=RND()).max_epochs == CAPACITY
+    assert DeepConfig(bonus=RND()).max_epochs is None
+
+
+def test_visits_and_groups_are_rounded_to_what_is_possible():
+    config = replace(SETTINGS, visit_steps=10, num_envs=6, roll_in=RollInRule(group=4))
+    assert config.visit_rows == 12
+    assert config.resolve(ENV, "line", {}).roll_in.group == 2

@@ -1,46 +1,102 @@
 """The examples run, and learn what they say."""
 
-import importlib.util
+import importlib
+import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from eniac.envs import ENVS
+from eniac.cli.main import main
+from eniac.runs.log import read_records
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-
-
-def _load(name):
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+TINY = {"num_envs": 4, "rollout_length": 8, "updates_per_round": 1, "hidden": (8,)}
+SMALL = [
+    *("--num-envs", "4", "--rollout-length", "8", "--updates-per-round", "1", "--hidden", "8"),
+    *("--evaluation.episodes", "2", "--epochs", "1", "--horizon", "10", "--visit-steps", "40"),
+]
 
 
 @pytest.fixture(autouse=True)
-def _environments_stay_as_they_are():
-    """An example adds an environment to the table, which other tests go through."""
-    before = dict(ENVS)
+def _in_the_folder_of_the_examples(monkeypatch):
+    monkeypatch.chdir(EXAMPLES)
+    monkeypatch.syspath_prepend(str(EXAMPLES))
     yield
-    ENVS.clear()
-    ENVS.update(before)
+    for path in EXAMPLES.glob("*.py"):
+        sys.modules.pop(path.stem, None)
 
 
 @pytest.mark.slow
 def test_eniac_solves_mountain_car_from_python(tmp_path):
-    assert _load("train_eniac").main(tmp_path / "run") > 93
+    assert importlib.import_module("train_eniac").main(tmp_path / "run") > 93
     drawn = {path.name for path in (tmp_path / "run" / "figures").iterdir()}
     assert drawn == {"learning_curve.png", "visits.png", "bonus.png"}
 
 
 @pytest.mark.slow
 def test_eniac_finds_the_lamp_in_an_environment_of_ones_own(tmp_path):
-    assert _load("own_environment").main(tmp_path / "run") > 0.99
+    assert importlib.import_module("own_environment").main(tmp_path / "run") > 0.99
 
 
-def test_examples_can_be_read_without_running_anything(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for path in EXAMPLES.glob("*.py"):
-        assert _load(path.stem).main.__doc__
-    assert "DarkRoom-v0" in ENVS
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("name", [path.stem for path in EXAMPLES.glob("*.py")])
+def test_an_example_is_short_and_can_be_read_without_running_anything(name):
+    assert importlib.import_module(name).main.__doc__
+    lines = (EXAMPLES / f"{name}.py").read_text().splitlines()
+    assert len(lines) <= 75
+    assert sum(bool(line.strip()) for line in lines) < 60
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part", "named"),
+    [
+        (
+            ["eniac", "--env", "RiverSwim-v0", "--bonus", "own_bonus:Counts", *SMALL],
+            ("algorithm", "bonus", "type"),
+            "own_bonus:Counts",
+        ),
+        (
+            ["zero", "--env", "RiverSwim-v0", "--cover", "own_cover:Newest", *SMALL],
+            ("algorithm", "cover", "type"),
+            "own_cover:Newest",
+        ),
+        (
+            ["ppo", "--env", "RiverSwim-v0", "--update", "own_update:PolicyGradient", *SMALL],
+            ("algorithm", "update", "type"),
+            "own_update:PolicyGradient",
+        ),
+        (
+            ["ppo", "--env", "own_gymnasium_environment:make_env", *SMALL],
+            ("env",),
+            "own_gymnasium_environment:make_env",
+        ),
+        (
+            ["ppo", "--env", "own_environment:DarkRoom", *SMALL],
+            ("env",),
+            "own_environment:DarkRoom",
+        ),
+        (
+            [
+                *("eniac-spi-sample", "--env", "RiverSwim-v0", "--epochs", "1"),
+                *("--function-class", "own_function_class:StateOnly"),
+                *("--K", "50", "--T", "2", "--M", "50"),
+            ],
+            ("algorithm", "function_class"),
+            "own_function_class:StateOnly",
+        ),
+    ],
+    ids=["bonus", "cover", "update", "gymnasium", "jax", "function-class"],
+)
+def test_a_part_of_ones_own_trains_is_stored_by_its_name_and_found_again(
+    tmp_path, monkeypatch, arguments, part, named
+):
+    monkeypatch.setattr("eniac.training.draw", lambda run: [])
+    out = tmp_path / "run"
+    assert main(["train", *arguments, "--out", str(out)]) == 0
+    stored = json.loads((out / "config.json").read_text())
+    for name in part:
+        stored = stored[name]
+    assert stored == named
+    sys.modules.pop(named.split(":")[0])
+    assert main(["resume", str(out), "--epochs", "2"]) == 0
+    assert [record["epoch"] for record in read_records(out / "metrics.jsonl")][-1] == 2

@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as some
 
 from eniac.permutation import permutation
 
@@ -43,6 +45,16 @@ def test_it_is_a_permutation_of_the_first_places_for_every_traced_count(traced):
         assert order.shape == (capacity,)
         np.testing.assert_array_equal(np.sort(order[:count]), np.arange(count))
         assert np.all((order >= 0) & (order < count))
+
+
+@settings(max_examples=60, deadline=None)
+@given(some.data(), some.sampled_from([1, 7, 64, 129]), some.integers(0, 2**32 - 1))
+def test_it_is_a_permutation_whatever_the_key_the_capacity_and_the_count(
+    traced, data, capacity, seed
+):
+    count = data.draw(some.integers(0, capacity))
+    order = np.asarray(traced(jax.random.key(seed), capacity, jnp.asarray(count)))
+    np.testing.assert_array_equal(np.sort(order[:count]), np.arange(count))
 
 
 def test_a_large_prime_count_inside_a_larger_capacity_is_permuted(traced):

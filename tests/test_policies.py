@@ -1,27 +1,26 @@
 from functools import cache
+from itertools import product
 
 import equinox as eqx
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 
 from eniac.envs import MountainCarContinuous
+from eniac.errors import ConfigError
+from eniac.networks import DEPTHS, Linear
 from eniac.policies import (
-    DEPTHS,
-    Body,
+    Bernoulli,
     Categorical,
-    CategoricalActorCritic,
-    Encoder,
     Gaussian,
-    GaussianActorCritic,
-    Linear,
+    MultiCategorical,
     actor_critic,
 )
+from eniac.spaces import emitted, empty, from_json, to_env, to_json
 
-Box, Discrete = gymnasium.spaces.Box, gymnasium.spaces.Discrete
 HIDDEN = (8, 5)
 SEES = Box(-1.0, 1.0, (3,), np.float32)
 NUM_DRAWS = 20_000
@@ -37,7 +36,7 @@ def discrete_policy(seed=0, n=4, hidden=HIDDEN, sharpness=1.0):
     """A softmax policy; `sharpness` undoes the small start of its head, under which all actions
     are all but equally likely."""
     policy = actor_critic(jax.random.key(seed), SEES, Discrete(n), hidden)
-    return eqx.tree_at(lambda p: p.logits_head.weight, policy, replace_fn=lambda w: w * sharpness)
+    return eqx.tree_at(lambda p: p.action_head.weight, policy, replace_fn=lambda w: w * sharpness)
 
 
 def is_plausible(counts, probabilities):
@@ -59,29 +58,13 @@ def test_networks_for_mountain_car_have_the_papers_numbers_of_parameters(depth, 
     assert len(policy.body.layers) == depth
 
 
-@pytest.mark.parametrize(("inputs", "outputs"), [(8, 8), (8, 5), (3, 8), (5, 1)])
-@pytest.mark.parametrize("scale", [1.0, 1e-3])
-def test_a_layer_starts_orthogonal_times_its_scale_with_zero_bias(inputs, outputs, scale):
-    layer = Linear(jax.random.key(1), inputs, outputs, scale)
-    weight = np.asarray(layer.weight, np.float64)
-    gram = weight.T @ weight if inputs >= outputs else weight @ weight.T
-    np.testing.assert_allclose(gram / scale**2, np.eye(len(gram)), atol=1e-5)
-    assert not np.any(layer.bias)
-
-
 def test_body_starts_at_scale_one_and_heads_at_a_thousandth():
-    policies = [(box_policy(), "mean_head"), (discrete_policy(), "logits_head")]
-    for policy, head in policies:
+    for policy in (box_policy(), discrete_policy()):
         norms = lambda layer: np.linalg.svd(np.asarray(layer.weight), compute_uv=False)  # noqa: E731
         for layer in policy.body.layers:
             np.testing.assert_allclose(norms(layer), 1.0, rtol=1e-5)
-        np.testing.assert_allclose(norms(getattr(policy, head)), 1e-3, rtol=1e-5)
+        np.testing.assert_allclose(norms(policy.action_head), 1e-3, rtol=1e-5)
         np.testing.assert_allclose(norms(policy.value_head), 1e-3, rtol=1e-5)
-
-
-def test_layers_of_one_network_start_different_from_each_other():
-    body = Body(jax.random.key(0), 8, (8, 8))
-    assert not np.allclose(body.layers[0].weight, body.layers[1].weight)
 
 
 def test_body_is_relu_after_every_affine_layer():
@@ -172,13 +155,13 @@ def test_noise_drawn_ahead_makes_the_actions_that_sampling_makes():
 def test_mean_is_tanh_and_std_is_softplus_scaled_to_the_box():
     policy = box_policy(low=-2.0, high=6.0)
     policy = eqx.tree_at(
-        lambda p: (p.mean_head.bias, p.std_parameter),
+        lambda p: (p.action_head.bias, p.std_parameter),
         policy,
         (jnp.array([0.7, -30.0]), jnp.array([0.0, 1.5])),
     )
     x = jnp.array([0.1, 0.2, 0.3])
     law = policy(x)[0]
-    raw = policy.mean_head(policy.body(x))
+    raw = policy.action_head(policy.body(x))
     np.testing.assert_allclose(law.mean, 2 + 4 * np.tanh(np.asarray(raw)), rtol=1e-5)
     np.testing.assert_allclose(law.std, 4 * np.log1p(np.exp([0.0, 1.5])), rtol=1e-5)
     assert law.mean[1] == -2.0
@@ -193,10 +176,10 @@ def test_a_fresh_std_is_the_softplus_of_zero():
 @pytest.mark.parametrize(("low", "high"), [(-np.inf, np.inf), (0.0, np.inf), (-np.inf, 0.0)])
 def test_an_unbounded_box_has_neither_tanh_nor_scale(low, high):
     policy = box_policy(low=low, high=high)
-    policy = eqx.tree_at(lambda p: p.mean_head.bias, policy, jnp.array([30.0, -30.0]))
+    policy = eqx.tree_at(lambda p: p.action_head.bias, policy, jnp.array([30.0, -30.0]))
     x = jnp.array([0.1, 0.2, 0.3])
     law = policy(x)[0]
-    np.testing.assert_allclose(law.mean, policy.mean_head(policy.body(x)), rtol=1e-6)
+    np.testing.assert_allclose(law.mean, policy.action_head(policy.body(x)), rtol=1e-6)
     np.testing.assert_allclose(law.mean, [30.0, -30.0], rtol=1e-2)
     np.testing.assert_allclose(law.std, np.log(2), rtol=1e-6)
 
@@ -234,12 +217,194 @@ def test_a_stack_of_policies_acts_as_each_of_them_alone(make):
     assert len(np.unique(np.asarray(together[2]))) == 3
 
 
+# Every kind of space
+
+SEEN = Dict(
+    {
+        "where": Box(-1.0, 1.0, (2,), np.float32),
+        "what": Tuple([Discrete(3, start=1), MultiBinary(2)]),
+        "see": Box(0, 255, (16, 16, 1), np.uint8),
+    }
+)
+ACTIONS = {
+    "box": Box(-2.0, 6.0, (2,), np.float32),
+    "matrix": Box(-1.0, 1.0, (2, 2), np.float64),
+    "unbounded": Box(-np.inf, np.inf, (2,), np.float32),
+    "discrete": Discrete(4, start=3),
+    "multi-discrete": MultiDiscrete([2, 3, 2]),
+    "multi-discrete matrix": MultiDiscrete([[3, 1], [2, 2]], start=[[1, 0], [0, -1]]),
+    "multi-binary": MultiBinary(3),
+    "multi-binary matrix": MultiBinary([2, 2]),
+}
+FINITE = [name for name in ACTIONS if "discrete" in name or "binary" in name]
+of_every_kind = pytest.mark.parametrize("name", ACTIONS)
+of_finite_kinds = pytest.mark.parametrize("name", FINITE)
+
+
+@cache
+def policy_of(name, seed=0, sees="vector"):
+    """A policy whose head is sharp enough to prefer some actions."""
+    seen = SEEN if sees == "all" else SEES
+    policy = actor_critic(jax.random.key(seed), seen, ACTIONS[name], HIDDEN)
+    return eqx.tree_at(lambda p: p.action_head.weight, policy, replace_fn=lambda w: w * 1e4)
+
+
+def all_actions(name):
+    """All that a policy can emit in a finite space."""
+    flat = emitted(ACTIONS[name])
+    if isinstance(flat, Discrete):
+        return jnp.arange(flat.n)
+    sizes = flat.nvec if isinstance(flat, MultiDiscrete) else [2] * flat.n
+    return jnp.asarray(list(product(*map(range, sizes))))
+
+
+@of_every_kind
+def test_actions_of_every_kind_are_elements_of_their_spaces(name):
+    policy, space = policy_of(name, sees="all"), ACTIONS[name]
+    observation = jax.tree.map(lambda x: x[0], empty(SEEN, 1))
+    observation["where"], observation["see"] = jnp.array([0.5, -1.0]), observation["see"] + 9
+    room = empty(emitted(space), 30)
+
+    @jax.jit
+    def draw(key):
+        drawn = jax.vmap(lambda z: policy.act(z, observation)[0])(policy.noise(key, (30,)))
+        return drawn, policy.uniform(key, (30,)), policy.mode(observation)[None]
+
+    for actions in draw(jax.random.key(1)):
+        assert actions.dtype == room.dtype
+        assert actions.shape[1:] == room.shape[1:]
+        for action in np.asarray(actions):
+            assert space.contains(to_env(space, action))
+
+
+@of_finite_kinds
+def test_probabilities_of_all_actions_sum_to_one_and_give_the_entropy(name):
+    law = policy_of(name)(jnp.array([1.0, -1.0, 0.5]))[0]
+    log_probs = np.asarray(jax.vmap(law.log_prob)(all_actions(name)), np.float64)
+    assert np.exp(log_probs).sum() == pytest.approx(1, rel=1e-5)
+    assert float(law.entropy()) == pytest.approx(-np.sum(np.exp(log_probs) * log_probs), rel=1e-5)
+    assert np.ptp(log_probs) > 0.1
+    best = all_actions(name)[int(np.argmax(log_probs))]
+    np.testing.assert_array_equal(law.mode(), best)
+
+
+@of_finite_kinds
+def test_sampled_actions_have_the_frequencies_of_their_probabilities(name):
+    policy, x = policy_of(name), jnp.array([1.0, -1.0, 0.5])
+    elements = np.asarray(all_actions(name))
+    index = {tuple(np.atleast_1d(row)): i for i, row in enumerate(elements)}
+    draws = jax.vmap(policy(x)[0].transform)(policy.noise(jax.random.key(2), (NUM_DRAWS,)))
+    uniform = policy.uniform(jax.random.key(3), (NUM_DRAWS,))
+    probabilities = np.exp(jax.vmap(policy(x)[0].log_prob)(jnp.asarray(elements)))
+    even = np.full(len(elements), np.exp(policy.log_uniform))
+    assert even.sum() == pytest.approx(1)
+    for actions, expected in ((draws, probabilities), (uniform, even)):
+        found = [index[tuple(np.atleast_1d(row))] for row in np.asarray(actions)]
+        assert is_plausible(np.bincount(found, minlength=len(elements)), expected)
+
+
+def test_choices_and_coins_have_the_log_probabilities_computed_by_hand():
+    law = MultiCategorical(jnp.log(jnp.array([0.25, 0.75, 0.1, 0.2, 0.7])), (2, 3))
+    assert float(law.log_prob(jnp.array([1, 0]))) == pytest.approx(np.log(0.75 * 0.1), rel=1e-5)
+    np.testing.assert_array_equal(law.mode(), [1, 2])
+    coins = np.array([0.9, 0.2])
+    law = Bernoulli(jnp.log(jnp.array(coins / (1 - coins))))
+    assert float(law.log_prob(jnp.array([1, 1]))) == pytest.approx(np.log(0.9 * 0.2), rel=1e-5)
+    assert float(law.log_prob(jnp.array([0, 0]))) == pytest.approx(np.log(0.1 * 0.8), rel=1e-5)
+    expected = scipy.stats.bernoulli(coins).entropy().sum()
+    assert float(law.entropy()) == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_array_equal(law.mode(), [1, 0])
+
+
+def test_certain_coins_have_finite_log_probabilities_entropies_and_gradients():
+    def total(logits):
+        law = Bernoulli(logits)
+        return law.entropy() + law.log_prob(jnp.array([1, 0]))
+
+    value, gradient = jax.value_and_grad(total)(jnp.array([200.0, -200.0]))
+    assert float(value) == pytest.approx(0, abs=1e-6)
+    assert np.all(np.isfinite(gradient))
+
+
+def test_only_the_bounded_entries_of_a_box_are_scaled():
+    space = Box(np.float32([-2, -np.inf]), np.float32([6, np.inf]))
+    policy = actor_critic(jax.random.key(0), SEES, space, HIDDEN)
+    policy = eqx.tree_at(lambda p: p.action_head.bias, policy, jnp.array([30.0, 30.0]))
+    law = policy(jnp.zeros(3))[0]
+    np.testing.assert_allclose(law.mean, [6.0, 30.0], rtol=1e-3)
+    np.testing.assert_allclose(law.std, [4 * np.log(2), np.log(2)], rtol=1e-5)
+    actions = np.asarray(policy.uniform(jax.random.key(1), (1000,)))
+    assert np.all((actions >= [-2, -1]) & (actions <= [6, 1]))
+    assert policy.log_uniform == pytest.approx(-np.log(8 * 2))
+
+
+@of_every_kind
+def test_a_stack_of_policies_of_every_kind_acts_as_each_alone(name):
+    policies = [policy_of(name, seed, "all") for seed in range(2)]
+    stack = jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies)
+    observation = jax.tree.map(lambda x: x[0] + 1, empty(SEEN, 1))
+    noise = policies[0].noise(jax.random.key(9), (2,))
+    together = jax.jit(jax.vmap(lambda policy, z: policy.act(z, observation)))(stack, noise)
+    for i, policy in enumerate(policies):
+        for a, b in zip(together, policy.act(noise[i], observation), strict=True):
+            np.testing.assert_allclose(a[i], b, rtol=1e-4, atol=1e-6)
+
+
+@of_every_kind
+def test_a_policy_for_spaces_from_a_file_is_the_same_policy(name):
+    seen, space = (from_json(to_json(x)) for x in (SEEN, ACTIONS[name]))
+    again = actor_critic(jax.random.key(0), seen, space, HIDDEN)
+    policy = actor_critic(jax.random.key(0), SEEN, ACTIONS[name], HIDDEN)
+    assert jax.tree.structure(policy) == jax.tree.structure(again)
+    assert all(map(np.array_equal, jax.tree.leaves(policy), jax.tree.leaves(again)))
+
+
+@pytest.mark.parametrize("space", [Box(-1.0, 1.0, (2,), np.float32), Discrete(4)])
+def test_plain_policies_draw_the_parameters_they_always_drew(space):
+    key = jax.random.key(7)
+    policy = actor_critic(key, SEES, space, HIDDEN)
+    body_key, action_key, value_key = jax.random.split(key, 3)
+    keys = jax.random.split(body_key, 2)
+    num = 2 if isinstance(space, Box) else 4
+    expected = [
+        Linear(keys[0], 3, 8),
+        Linear(keys[1], 8, 5),
+        Linear(value_key, 5, 1, 1e-3),
+        Linear(action_key, 5, num, 1e-3),
+    ]
+    expected = jax.tree.leaves(expected) + ([np.zeros(2)] if num == 2 else [])
+    assert len(jax.tree.leaves(policy)) == len(expected)
+    for a, b in zip(jax.tree.leaves(policy), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert type(policy).__module__ == "eniac.policies"
+
+
+# Normalised observations
+
+
+def test_a_policy_that_normalises_reads_scaled_observations():
+    policy = actor_critic(jax.random.key(0), SEEN, Discrete(2), HIDDEN, normalise=True)
+    plain = actor_critic(jax.random.key(0), SEEN, Discrete(2), HIDDEN)
+    assert plain.normaliser is None
+    SEEN.seed(0)
+    observation = SEEN.sample()
+    np.testing.assert_array_equal(policy.encode(observation), plain.encoder(observation))
+    np.testing.assert_array_equal(policy.value(observation), plain.value(observation))
+    x = jax.random.normal(jax.random.key(1), (50, plain.encoder.size)) * 5 + 3
+    policy = eqx.tree_at(
+        lambda p: p.normaliser, policy, policy.normaliser.update(x, jnp.ones(50, bool))
+    )
+    expected = np.array(plain.encoder(observation))
+    moments = np.asarray(x)[:, -2:].mean(0), np.asarray(x)[:, -2:].std(0)
+    expected[-2:] = (expected[-2:] - moments[0]) / moments[1]
+    np.testing.assert_allclose(policy.encode(observation), expected, rtol=1e-4, atol=1e-6)
+    assert policy(observation)[1] == policy.value(observation) != plain.value(observation)
+
+
 # Spaces
 
 
 def test_a_discrete_observation_is_read_as_one_hot():
-    encoder = Encoder(Discrete(4))
-    np.testing.assert_array_equal(jax.vmap(encoder)(jnp.arange(4)), np.eye(4))
     policy = actor_critic(jax.random.key(0), Discrete(4), Discrete(2), HIDDEN)
     np.testing.assert_allclose(
         jax.vmap(policy.value)(jnp.arange(4)),
@@ -248,32 +413,15 @@ def test_a_discrete_observation_is_read_as_one_hot():
     )
 
 
-def test_a_box_observation_is_read_flat_and_as_floats():
-    space = Box(0, 255, (2, 3), np.uint8)
-    seen = jnp.arange(6, dtype=jnp.uint8).reshape(2, 3)
-    read = Encoder(space)(seen)
-    assert read.dtype == jnp.float32
-    np.testing.assert_array_equal(read, np.arange(6))
-
-
-def test_the_kind_of_policy_follows_from_the_action_space():
-    assert isinstance(box_policy(), GaussianActorCritic)
-    assert isinstance(discrete_policy(), CategoricalActorCritic)
-
-
 def test_spaces_that_no_policy_can_use_are_refused():
-    key, pair = jax.random.key(0), gymnasium.spaces.MultiDiscrete([2, 3])
-    with pytest.raises(ValueError, match=r"cannot read the space MultiDiscrete\(\[2 3\]\)"):
-        actor_critic(key, pair, Discrete(2), HIDDEN)
-    with pytest.raises(ValueError, match=r"the action space is MultiDiscrete\(\[2 3\]\)"):
-        actor_critic(key, SEES, pair, HIDDEN)
-    with pytest.raises(ValueError, match="starts at 1; start it at 0"):
-        actor_critic(key, Discrete(3, start=1), Discrete(2), HIDDEN)
-    with pytest.raises(ValueError, match="starts at 1; start it at 0"):
-        actor_critic(key, SEES, Discrete(3, start=1), HIDDEN)
+    key = jax.random.key(0)
+    with pytest.raises(ConfigError, match=r"cannot read the space Text"):
+        actor_critic(key, Text(3), Discrete(2), HIDDEN)
+    with pytest.raises(ConfigError, match=r"the action space is Text"):
+        actor_critic(key, SEES, Text(3), HIDDEN)
 
 
 @pytest.mark.parametrize("hidden", [(), (0,), (8, -1)])
 def test_a_network_without_units_is_refused(hidden):
-    with pytest.raises(ValueError, match="give one size of 1 or more for each hidden layer"):
+    with pytest.raises(ConfigError, match="give one size of 1 or more for each hidden layer"):
         actor_critic(jax.random.key(0), SEES, Discrete(2), hidden)

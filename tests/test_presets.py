@@ -1,9 +1,24 @@
 """The presets against the tables of the paper's appendix, copied number by number."""
 
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from eniac.algorithms import ALGORITHMS, PRESETS, Row
-from eniac.policies import DEPTHS
+from eniac.algorithm1 import epoch
+from eniac.algorithms import ALGORITHMS
+from eniac.algorithms.deep import PRESETS, DeepSpec
+from eniac.bonuses.kernel import Kernel
+from eniac.bonuses.rnd import RND as RNDRule
+from eniac.bonuses.width import Width
+from eniac.bonuses.zero import Zero
+from eniac.cover import LogDet, Uniform
+from eniac.envs import make
+from eniac.networks import DEPTHS
+from eniac.sampling.base import Evaluation
+from line import OPTIONS
 
 # Table 1, "ENIAC Width Training Hyperparameters": 2-layer, 4-layer, 6-layer.
 WIDTH = {
@@ -45,7 +60,7 @@ NETWORKS = {2: (64, 64), 4: (64, 128, 128, 64), 6: (64, 64, 128, 128, 64, 64)}
 
 each_depth = pytest.mark.parametrize(("column", "depth"), list(enumerate((2, 4, 6))))
 
-DEEP = [name for name, row in ALGORITHMS.items() if isinstance(row, Row)]
+DEEP = [name for name, row in ALGORITHMS.items() if isinstance(row, DeepSpec)]
 
 
 def preset(name, depth):
@@ -94,13 +109,13 @@ def test_eniacs_width_is_trained_with_the_numbers_of_table_1(column, depth):
 def test_algorithms_with_a_cover_are_optimised_with_the_numbers_of_table_2(name, column, depth):
     settings = preset(name, depth)
     epsilon = {"epsilon-greedy sampling": settings.roll_in.epsilon}
-    assert optimisation(settings.ppo) | epsilon == at(OPTIMISATION, column)
+    assert optimisation(settings.update) | epsilon == at(OPTIMISATION, column)
 
 
 @each_depth
 def test_rnd_has_the_numbers_of_table_3(column, depth):
     settings = preset("ppo-rnd", depth)
-    assert at(RND, column) == optimisation(settings.ppo) | {
+    assert at(RND, column) == optimisation(settings.update) | {
         "Intrinsic Reward Normalization": settings.bonus.normalise,
         "Intrinsic Reward Coefficient": settings.bonus.coefficient,
     }
@@ -113,17 +128,17 @@ def test_every_preset_has_the_papers_network_discount_and_horizon(name, column, 
     settings = preset(name, depth)
     assert settings.name == name
     assert settings.hidden == NETWORKS[depth]
-    assert settings.ppo.gamma == 0.99
-    assert settings.trajectory == 100
-    assert settings.ppo.optimizer == "rmsprop"
+    assert settings.update.gamma == 0.99
+    assert settings.rollout_length == 100
+    assert settings.update.optimizer == "rmsprop"
 
 
 @each_depth
 def test_the_papers_width_is_its_equation_on_its_own_queries_by_its_maximum(column, depth):
     width = preset("eniac", depth).bonus
     assert width.training == "lagrangian"
-    assert width.wide == 0
-    assert width.twin == "copy"
+    assert width.uniform_share == 0
+    assert not width.reinitialise
     assert width.normaliser == "max"
     assert width.coefficient == 0.5
     assert width.threshold is None
@@ -131,17 +146,24 @@ def test_the_papers_width_is_its_equation_on_its_own_queries_by_its_maximum(colu
 
 def test_the_rows_differ_in_what_section_5_2_says_they_differ_in():
     rows = {name: preset(name, 2) for name in DEEP}
-    assert {n: r.cover for n, r in rows.items()} == {
-        "eniac": "uniform",
-        "ppo": "none",
-        "ppo-rnd": "none",
-        "pc-pg": "log-det",
-        "zero": "log-det",
+    assert {n: type(r.cover) for n, r in rows.items()} == {
+        "eniac": Uniform,
+        "ppo": type(None),
+        "ppo-rnd": type(None),
+        "pc-pg": LogDet,
+        "zero": LogDet,
+    }
+    assert {n: type(r.bonus) for n, r in rows.items()} == {
+        "eniac": Width,
+        "ppo": Zero,
+        "ppo-rnd": RNDRule,
+        "pc-pg": Kernel,
+        "zero": Zero,
     }
     for name in ("eniac", "pc-pg", "zero"):
         assert rows[name].combine == "max"
     assert rows["ppo-rnd"].combine == "add"
-    assert rows["ppo"].bonus is None
+    assert rows["ppo"].bonus.coefficient == 0
     assert rows["zero"].bonus.coefficient == 0
     assert rows["pc-pg"].bonus.coefficient == 1
 
@@ -149,9 +171,11 @@ def test_the_rows_differ_in_what_section_5_2_says_they_differ_in():
 @pytest.mark.parametrize("name", ["eniac", "pc-pg", "zero"])
 def test_an_epoch_with_a_cover_is_that_of_the_papers_program(name):
     settings = preset(name, 2)
-    assert settings.num_envs * settings.trajectory * settings.loops == 500_000
-    assert settings.visits == 10 * 10 * 100
-    assert settings.interval == settings.exploit_from == 3
+    # Half a million steps a round.
+    assert settings.num_envs * settings.rollout_length * settings.updates_per_round == 500_000
+    assert settings.visit_steps == settings.visit_rows == 10 * 10 * 100
+    assert settings.rounds == settings.exploit_from == 3
+    assert settings.updates_per_round == 10
     assert settings.roll_in.share == 0.8
     assert settings.roll_in.length == "uniform"
     assert settings.episodes == "continuing"
@@ -161,8 +185,8 @@ def test_an_epoch_with_a_cover_is_that_of_the_papers_program(name):
 @pytest.mark.parametrize("name", ["ppo", "ppo-rnd"])
 def test_an_update_without_a_cover_is_of_ten_workers_and_a_hundred_steps(name):
     settings = preset(name, 2)
-    assert (settings.num_envs, settings.trajectory) == (10, 100)
-    assert settings.num_envs * settings.trajectory * settings.loops == 500_000
+    assert (settings.num_envs, settings.rollout_length) == (10, 100)
+    assert settings.num_envs * settings.rollout_length * settings.updates_per_round == 500_000
 
 
 @pytest.mark.parametrize("depth", [2, 4, 6])
@@ -171,9 +195,75 @@ def test_our_own_settings_are_the_same_algorithm(name, depth):
     ours, paper = ALGORITHMS[name].settings(depth), preset(name, depth)
     assert ours.hidden == paper.hidden
     assert ours.name == paper.name == name
-    assert ours.cover == paper.cover
-    assert ours.combine == paper.combine or ours.bonus is None
+    assert type(ours.cover) is type(paper.cover)
+    assert ours.combine == paper.combine
     assert type(ours.bonus) is type(paper.bonus)
+
+
+def test_the_papers_eniac_fits_its_width_after_six_updates_of_thirty():
+    """Three rounds of ten, the first six of them before the width is fitted, in line 9."""
+    settings = preset("eniac", 2)
+    assert (settings.rounds, settings.updates_per_round, settings.fit_after) == (3, 10, 6)
+    assert preset("pc-pg", 2).fit_after == preset("zero", 2).fit_after == 0
+
+
+@pytest.fixture(scope="module")
+def paper_eniac():
+    """The paper's ENIAC with its counts as they are and everything that is counted made small:
+    the states before and after two epochs, and the metrics of each."""
+    settings = preset("eniac", 2)
+    width = replace(settings.bonus, outer=2, inner=2, query_size=30, buffer_batch=8, query_batch=4)
+    settings = replace(
+        settings,
+        hidden=(4,),
+        num_envs=NUM_ENVS,
+        rollout_length=TIME,
+        visit_envs=2,
+        visit_steps=VISITS,
+        capacity=4,
+        bonus=width,
+        roll_in=replace(settings.roll_in, group=1),
+        update=replace(settings.update, minibatch=8, passes=1),
+    )
+    env = make("DeepSea-3")
+    learner = settings.build(env, env, Evaluation(episodes=2))
+    run = jax.jit(lambda state: epoch(learner, state, jnp.inf), compiler_options=OPTIONS)
+    states, metrics = [jax.jit(learner.init)(0)], []
+    for _ in range(2):
+        state, reported = run(states[-1])
+        states.append(state)
+        metrics.append(jax.device_get(reported))
+    return states, metrics
+
+
+NUM_ENVS, TIME, VISITS = 2, 3, 6
+
+
+def test_the_papers_eniac_makes_thirty_exploring_updates_an_epoch(paper_eniac):
+    """Counted through its steps: no exploiting policy learns in the first epoch."""
+    _, (first, second) = paper_eniac
+    rollout = NUM_ENVS * TIME
+    # The six updates of line 9 are reported with the first round, which leaves out as many.
+    assert first["steps"].tolist() == [VISITS + 10 * rollout, 10 * rollout, 10 * rollout]
+    assert first["steps"].sum() == VISITS + 30 * rollout
+    # Then both policies learn: as many updates again.
+    assert second["steps"].sum() == VISITS + 60 * rollout
+
+
+def test_the_papers_exploiting_policy_starts_in_round_3_of_the_run(paper_eniac):
+    states, (first, second) = paper_eniac
+    assert first["exploit/entropy"].tolist() == [0, 0, 0]
+    assert (second["exploit/entropy"] > 0).all()
+    exploiting = [jax.tree.map(lambda x: x[1], state.actors.policy) for state in states]
+    leaves = [[x for x in jax.tree.leaves(policy)] for policy in exploiting]
+    assert all(np.array_equal(a, b) for a, b in zip(leaves[0], leaves[1], strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(leaves[1], leaves[2], strict=True))
+
+
+def test_the_papers_cover_grows_once_an_epoch(paper_eniac):
+    states, metrics = paper_eniac
+    assert [int(state.cover.count) for state in states] == [0, 1, 2]
+    assert [m["cover/count"].tolist() for m in metrics] == [[1, 1, 1], [2, 2, 2]]
 
 
 def test_unknown_presets_and_depths_are_refused_with_those_that_exist():
@@ -182,3 +272,5 @@ def test_unknown_presets_and_depths_are_refused_with_those_that_exist():
         row.settings(preset="paper-depth3")
     with pytest.raises(ValueError, match="depth is 3; it must be one of 2, 4, 6"):
         row.settings(3)
+    with pytest.raises(ValueError, match="episodes is 'forever'; it must be 'continuing' or 'epi"):
+        row.settings(episodes="forever")

@@ -1,4 +1,4 @@
-"""A learner that compiles in no time: a random walk of a few weights, with all a learner has.
+"""A learner that compiles in no time: a random walk of a small table, with all a learner has.
 
 Run as a program, it is given lines of `FOLDER OUTPUT DEATH`. For each it starts a process that
 trains or resumes in FOLDER and prints to OUTPUT; it writes the process's number and, when that has
@@ -16,32 +16,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Int, PRNGKeyArray
 
+from eniac.algorithm1 import AlgorithmConfig
 from eniac.algorithms import ALGORITHMS
+from eniac.provable.policies import TablePolicy
+from eniac.sampling.base import Evaluation, summary
+from eniac.sampling.compiled import CompiledSampler
 
 EPOCHS = 120
-
-
-class Policy(eqx.Module):
-    """Takes action 1 with the probability that its first weight says."""
-
-    weights: Float[Array, " width"]
-
-    def sample(self, key: PRNGKeyArray, observation: Array) -> Int[Array, ""]:
-        return jax.random.bernoulli(key, jax.nn.sigmoid(self.weights[0])).astype(jnp.int32)
-
-    def mode(self, observation: Array) -> Int[Array, ""]:
-        return (self.weights[0] > 0).astype(jnp.int32)
 
 
 class State(NamedTuple):
     key: PRNGKeyArray
     epoch: Int[Array, ""]
-    policy: Policy
+    policy: TablePolicy
     flag: Array
 
 
@@ -56,42 +47,88 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Toy:
+class Toy(AlgorithmConfig):
     name: str = "toy"
-    width: int = 3
+    width: int = 5
     sizes: tuple[int, ...] = (2, 3)
     nan_at: int | None = None
     bad_reward_at: int | None = None
     step: Step = field(default_factory=Step)
 
-    def build(self, env: Any) -> Learner:
-        return Learner(self)
+    def summary(self) -> dict[str, object]:
+        return {"width": self.width}
+
+    def build(self, env: Any, evaluation_env: Any, evaluation: Evaluation) -> Learner:
+        return Learner(self, CompiledSampler(env, evaluation_env), evaluation)
 
 
-class Learner(NamedTuple):
-    toy: Toy
+class Learner:
+    """A table of `width` states and two actions, of which action 1 gets likelier or not."""
 
-    def init(self, key: PRNGKeyArray) -> State:
-        key, weight_key = jax.random.split(key)
-        policy = Policy(jax.random.normal(weight_key, (self.toy.width,)))
+    compiled = True
+    rounds = 1
+
+    def __init__(self, toy: Toy, sampler: CompiledSampler, evaluation: Evaluation):
+        self.toy, self.sampler, self.evaluation = toy, sampler, evaluation
+
+    def init(self, seed: Any) -> State:
+        key, weight_key = jax.random.split(jax.random.key(seed))
+        chance = jax.random.uniform(weight_key, (self.toy.width, 1))
+        policy = TablePolicy(jnp.concatenate([1 - chance, chance], axis=1))
         return State(key, jnp.zeros((), jnp.int32), policy, jnp.asarray(True))
 
-    def epoch(self, state: State) -> tuple[State, dict[str, Array]]:
-        key, noise_key = jax.random.split(state.key)
+    def shapes(self) -> State:
+        return jax.eval_shape(self.init, jnp.zeros((), jnp.uint32))
+
+    def visit(self, state: State) -> tuple[State, None]:
+        return state, None
+
+    def merge(self, state: State, samples: None) -> State:
+        return state
+
+    def extend(self, state: State, samples: None) -> State:
+        return state
+
+    def fit_bonus(self, state: State) -> State:
+        return state
+
+    def improve(self, state: State, until: Any) -> tuple[State, dict[str, Array]]:
+        key, noise_key, judge_key = jax.random.split(state.key, 3)
         epoch = state.epoch + 1
-        noise = jax.random.normal(noise_key, (self.toy.width,))
-        weights = state.policy.weights + self.toy.step.rate * noise
-        weights = jnp.where(epoch == (self.toy.nan_at or -1), jnp.nan, weights)
+        noise = self.toy.step.rate * jax.random.normal(noise_key, (self.toy.width, 2))
+        table = jax.nn.softmax(jnp.log(state.policy.probabilities) + noise)
+        table = jnp.where(epoch == (self.toy.nan_at or -1), jnp.nan, table)
+        state = State(key, epoch, TablePolicy(table), ~state.flag)
         metrics = {
+            "ran": jnp.asarray(True),
             "steps": jnp.asarray(7, jnp.int32),
             "nonfinite_rewards": (epoch == (self.toy.bad_reward_at or -1)).astype(jnp.int32),
-            "loss": jnp.sum(weights**2),
+            "loss": jnp.sum(table**2),
             "undefined": jnp.asarray(jnp.nan),
+            **summary(
+                self.sampler.evaluate(judge_key, state.policy, self.evaluation),
+                self.evaluation.first,
+            ),
         }
-        return State(key, epoch, Policy(weights), ~state.flag), metrics
+        return state, {name: x[None] for name, x in metrics.items()}
 
-    def policy(self, state: State) -> Policy:
+    def policy(self, state: State) -> TablePolicy:
         return state.policy
+
+    def warnings(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+    def bonus(self, state: State) -> None:
+        pass
+
+    def record(self, state: State) -> None:
+        pass
+
+    def policy_format(self) -> dict[str, Any]:
+        return {"kind": "table", "num_states": self.toy.width, "num_actions": 2}
 
 
 @dataclass(frozen=True)
@@ -106,7 +143,7 @@ def register() -> None:
 
 
 def _die_at(call: str, count: int) -> None:
-    from eniac import files
+    from eniac.runs import files
 
     calls = 0
 
@@ -191,6 +228,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    from eniac import Config, Evaluation, resume, train
+    from eniac import Config
+    from eniac.runs.engine import resume, train
 
     main()

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from eniac.report.figures import learning_curves
     from eniac.report.play import play_episode, save_gif
     from eniac.runs.config import Config, Evaluation
-    from eniac.runs.engine import Result, resume, train
+    from eniac.runs.engine import Result
     from eniac.runs.export import export_run, load_policy
     from eniac.runs.load import Run, load_run
+    from eniac.training import resume, train
 
 __all__ = [
     "ALGORITHMS",
@@ -63,9 +64,10 @@ __getattr__, __dir__ = lazy_names(
         "report.figures": ("learning_curves",),
         "report.play": ("play_episode", "save_gif"),
         "runs.config": ("Config", "Evaluation"),
-        "runs.engine": ("Result", "resume", "train"),
+        "runs.engine": ("Result",),
         "runs.export": ("export_run", "load_policy"),
         "runs.load": ("Run", "load_run"),
+        "training": ("resume", "train"),
     },
 )
 

@@ -1,305 +1,506 @@
-"""The loop that every algorithm is: Algorithm 1."""
+"""Algorithm 1 with networks: the learner of ENIAC, PC-PG, ZERO, PPO-RND and PPO."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from eniac.bonuses.base import Buffer, Pairs, Spaces
+from eniac.algorithm1 import Metrics
+from eniac.buffer import Buffer, Pairs, buffer_capacity
 from eniac.cover import Cover
-from eniac.envs.base import Environment
 from eniac.policies import ActorCritic, actor_critic
-from eniac.sampling.compiled import RollIn, Trajectory, Vessel, advantages, embark, rollout
-from eniac.updates.ppo import Rows
+from eniac.sampling.base import (
+    AnyArray,
+    Evaluation,
+    RollIn,
+    Sampler,
+    Trajectory,
+    flat,
+    on_policy_first,
+    summary,
+)
+from eniac.spaces import to_json
 
 if TYPE_CHECKING:
-    from eniac.algorithms import Deep
+    from eniac.algorithms.deep import DeepConfig
 
-Metrics = dict[str, Array]
-T = TypeVar("T")
+_EVALUATION = 0x65766C
+"""Tells the keys of evaluations from those that learning derives from the same seed."""
 
 
-class Learner(Protocol):
-    """What a run drives: a state, and one epoch of Algorithm 1 as a pure function of it.
+class RewardScale(NamedTuple):
+    """The spread of discounted returns so far, which rewards are divided by if so chosen."""
 
-    The metrics of an epoch are scalars. They always have `steps`, the number of environment steps
-    that the epoch took, and `nonfinite_rewards`, the number of rewards that were NaN or infinite.
-    """
+    num: Float[Array, ""]
+    mean: Float[Array, ""]
+    variance: Float[Array, ""]
 
-    def init(self, key: PRNGKeyArray) -> Any: ...
+    @classmethod
+    def start(cls) -> RewardScale:
+        return cls(jnp.zeros(()), jnp.zeros(()), jnp.ones(()))
 
-    def epoch(self, state: Any) -> tuple[Any, Metrics]: ...
+    def update(self, seen: Trajectory, gamma: float) -> RewardScale:
+        """With the rewards of a rollout added up along its trajectories, each from zero."""
 
-    def policy(self, state: Any) -> ActorCritic:
-        """The policy that `state` stands for: what is evaluated, exported and played."""
-        ...
+        def add(total: Array, now: tuple[Any, ...]):
+            reward, ended = now
+            total = gamma * total + reward
+            return jnp.where(ended, 0.0, total), total
+
+        start = jnp.zeros(seen.reward.shape[1])
+        ended = seen.terminated | seen.truncated
+        totals = jax.lax.scan(add, start, (seen.reward, ended))[1]
+        used = seen.on_policy
+        num = jnp.maximum(jnp.sum(used), 1).astype(jnp.float32)
+        mean, variance = jnp.mean(totals, where=used), jnp.var(totals, where=used)
+        count = self.num + num
+        shift = mean - self.mean
+        moved = shift**2 * self.num * num / count
+        together = (self.variance * self.num + variance * num + moved) / count
+        return RewardScale(count, self.mean + shift * num / count, together)
+
+    def __call__(self, reward: Float[AnyArray, "time envs"]) -> Float[Array, "time envs"]:
+        return reward / jnp.sqrt(self.variance + 1e-8)
 
 
 class Actor(NamedTuple):
-    """A policy that is being improved, its optimiser, and the environments it acts in."""
+    """A policy that is being improved, what its update remembers, and the scale of its rewards."""
 
     policy: ActorCritic
-    optimiser: Any
-    vessel: Vessel
+    memory: Any
+    scale: RewardScale
 
 
 class State(NamedTuple):
     """All that a run is at the end of an epoch.
 
-    Algorithms without a cover have one policy, `exploit`; `explore`, `cover` and `buffer` are None.
+    `actors` and `envs` have a leading axis for the policies that are improved: the exploring and
+    the exploiting one, or a single one. An algorithm without a cover has neither `cover` nor
+    `buffer` nor `queries`.
     """
 
     key: PRNGKeyArray
+    evaluation_key: PRNGKeyArray
     epoch: Int[Array, ""]
-    explore: Actor | None
-    exploit: Actor
+    steps: Int[Array, ""]
+    """environment steps taken in this epoch that no round has reported yet"""
+    actors: Actor
+    envs: Any
     cover: Cover | None
     buffer: Buffer | None
+    queries: Pairs | None
+    """Z_Q^n: pairs where the exploring policy came from the cover in its last rollout"""
     bonus: Any
 
 
-class DeepLearner(eqx.Module):
-    """Algorithm 1 with networks, and PPO as its policy update.
+class DeepLearner:
+    """Algorithm 1 with networks. An epoch adds one policy to the cover.
 
-    An epoch here is a part of an epoch n of the paper: `parts.interval` of them share one cover,
-    one buffer and one bonus. The exploring policy learns from max(r, b) or r + b; the exploiting
-    policy learns from r alone, starts in the states that the cover reaches, and is the one judged.
+    The exploring policy learns from max(r, b) or r + b. The exploiting policy learns from r alone,
+    starts in the states that the cover reaches, and is the one judged. Without a cover there is one
+    policy, which learns from both and is judged.
     """
 
-    env: Environment
-    parts: Deep = eqx.field(static=True)
+    def __init__(self, sampler: Sampler, config: DeepConfig, evaluation: Evaluation):
+        self.sampler, self.config, self.evaluation = sampler, config, evaluation
+        self.roles = ("policy",) if config.cover is None else ("explore", "exploit")
 
     @property
-    def spaces(self) -> Spaces:
-        return Spaces(self.env.observation_space, self.env.action_space)
+    def compiled(self) -> bool:
+        return self.sampler.compiled
 
-    def init(self, key: PRNGKeyArray) -> State:
-        parts = self.parts
-        key, explore_key, exploit_key, bonus_key = jax.random.split(key, 4)
-        exploit = self.new_actor(exploit_key)
-        bonus = None
-        if parts.bonus is not None:
-            bonus = parts.bonus.init(bonus_key, self.spaces, parts.hidden, parts.capacity)
-        covered = parts.cover != "none"
+    @property
+    def rounds(self) -> int:
+        return self.config.rounds
+
+    def init(self, seed: Any) -> State:
+        return self.sampler.pure(self._init)(jnp.asarray(seed, jnp.uint32))
+
+    def shapes(self) -> State:
+        return jax.eval_shape(self._init, jnp.zeros((), jnp.uint32))
+
+    def _init(self, seed: Array) -> State:
+        config, spaces = self.config, self.sampler.spaces
+        keys = jax.random.split(jax.random.key(seed), 5)
+        key, bonus_key, cover_key, env_key, actor_key = keys
+        actors = jax.vmap(self.new_actor)(jax.random.split(actor_key, len(self.roles)))
+        envs = ()
+        if self.compiled:
+            # Environments on the host are no arrays: they begin with the first rollout.
+            begin = jax.vmap(lambda key: self.sampler.begin(key, config.num_envs))
+            envs = begin(jax.random.split(env_key, len(self.roles)))
+        cover = buffer = queries = None
+        if config.cover is not None:
+            memory = config.cover.init(cover_key, spaces, config.capacity)
+            cover = Cover.empty(take(actors, 0).policy, config.capacity, memory)
+            buffer = empty_buffer(config, spaces)
+            queries = Buffer.empty(spaces, config.bonus.query_size).pairs
         return State(
             key=key,
+            evaluation_key=jax.random.fold_in(jax.random.key(seed), _EVALUATION),
             epoch=jnp.zeros((), jnp.int32),
-            explore=self.new_actor(explore_key) if covered else None,
-            exploit=exploit,
-            cover=Cover.empty(exploit.policy, parts.capacity) if covered else None,
-            buffer=Buffer.empty(self.spaces, parts.capacity * parts.visits) if covered else None,
-            bonus=bonus,
+            steps=jnp.zeros((), jnp.int32),
+            actors=actors,
+            envs=envs,
+            cover=cover,
+            buffer=buffer,
+            queries=queries,
+            bonus=config.bonus.init(bonus_key, spaces, config.hidden),
         )
 
     def new_actor(self, key: PRNGKeyArray) -> Actor:
-        policy_key, vessel_key = jax.random.split(key)
-        policy = actor_critic(policy_key, *self.spaces, self.parts.hidden)
-        vessel = embark(self.env, vessel_key, self.parts.num_envs)
-        return Actor(policy, self.parts.ppo.init(policy), vessel)
+        config = self.config
+        policy = actor_critic(
+            key, *self.sampler.spaces, config.hidden, config.normalise_observations
+        )
+        return Actor(policy, config.update.init(policy), RewardScale.start())
 
     def policy(self, state: State) -> ActorCritic:
-        return state.exploit.policy
+        """The exploiting policy, or the only one."""
+        return take(state.actors, -1).policy
 
-    def epoch(self, state: State) -> tuple[State, Metrics]:
-        if state.explore is None:
-            return self.plain_epoch(state)
-        parts = self.parts
-        assert parts.bonus is not None
-        key, visit_key, restart_key, *improve_keys = jax.random.split(state.key, 5)
-        due = state.epoch % parts.interval == 0
-        started = state.epoch >= parts.exploit_from
-        state = jax.lax.cond(due, self.extend, lambda _, state: state, visit_key, state)
-        if parts.restart:
-            since = state.epoch - parts.exploit_from
-            again = started & (since % parts.restart == 0)
-            exploit = jax.lax.cond(
-                again, lambda _: self.new_actor(restart_key), lambda actor: actor, state.exploit
+    def warnings(self) -> list[str]:
+        config, limit = self.config, self.evaluation.horizon
+        steps = config.updates_per_round * config.rollout_length
+        told = self.sampler.warnings()
+        if not self.compiled and config.episodes == "continuing" and (limit or 0) > steps:
+            told.append(
+                f"environments begin afresh after {steps} steps (updates_per_round x "
+                f"rollout_length), and episodes may take {limit}: what comes later in them is "
+                "reached by roll-ins only, if at all. More updates_per_round mend that."
             )
-            state = state._replace(exploit=exploit)
+        return told
 
-        # Both policies go through one scan, so that their update is compiled once.
-        def one_role(carry: tuple[Any, Any], role: tuple[Actor, Array, Array, PRNGKeyArray]):
-            actor, active, explores, key = role
+    def close(self) -> None:
+        self.sampler.close()
 
-            def improved(now: tuple[Actor, tuple[Any, Any]]):
-                actor, (bonus, cover) = now
-                given = state._replace(bonus=bonus, cover=cover)
-                actor, *carry, metrics = self.improve(key, actor, given, explores, due & explores)
-                return (actor, tuple(carry)), metrics
+    def bonus(self, state: State) -> Any:
+        return state.bonus if self.config.bonus.coefficient else None
 
-            (actor, carry), metrics = run_if(active, improved, (actor, carry))
-            return carry, (actor, metrics)
+    def record(self, state: State) -> None:
+        """No theorem speaks of networks trained by PPO."""
+        del state
 
-        both = jax.tree.map(lambda *x: jnp.stack(x), state.explore, state.exploit)
-        (bonus, cover), (both, metrics) = jax.lax.scan(
-            one_role,
-            (state.bonus, state.cover),
-            (
-                both,
-                jnp.stack([jnp.asarray(True), started]),
-                jnp.asarray([True, False]),
-                jnp.stack(improve_keys),
-            ),
+    def policy_format(self) -> dict[str, Any]:
+        observation, action = self.sampler.spaces
+        return {
+            "kind": "actor-critic",
+            "observation": to_json(observation),
+            "action": to_json(action),
+            "hidden": list(self.config.hidden),
+            "normalise_observations": self.config.normalise_observations,
+        }
+
+    def visit(self, state: State) -> tuple[State, Trajectory | None]:
+        """Line 6: the exploring policy, each visit from a start state. Nothing without a cover."""
+        config = self.config
+        if state.cover is None:
+            return state, None
+        key, begin_key, rollout_key = jax.random.split(state.key, 3)
+        envs = self.sampler.begin(begin_key, config.visit_envs)
+        num_steps = config.visit_rows // envs.size
+        policy = take(state.actors, 0).policy
+        _, seen = self.sampler.rollout(rollout_key, policy, envs, num_steps)
+        return state._replace(key=key, steps=state.steps + seen.num_steps), seen
+
+    def merge(self, state: State, samples: Trajectory | None) -> State:
+        """Line 7: Z^n, and the first query pairs, which no exploring policy has found yet."""
+        return state if samples is None else self.sampler.pure(self._merge)(state, samples)
+
+    def _merge(self, state: State, samples: Trajectory) -> State:
+        assert state.buffer is not None
+        assert state.cover is not None
+        key, add_key, query_key = jax.random.split(state.key, 3)
+        pairs, num = pairs_of(samples)
+        queries = jax.tree.map(
+            lambda first, later: jnp.where(state.epoch == 0, first.astype(later.dtype), later),
+            self.draw_queries(query_key, pairs, num),
+            state.queries,
         )
-        explore = jax.tree.map(lambda x: x[0], both)
-        exploit = jax.tree.map(lambda x: x[1], both)
-        state = State(key, state.epoch + 1, explore, exploit, cover, state.buffer, bonus)
-        shown = {
+        buffer = state.buffer.add(add_key, pairs, num, state.cover.count)
+        return state._replace(key=key, buffer=buffer, queries=queries)
+
+    def extend(self, state: State, samples: Trajectory | None) -> State:
+        """Line 8."""
+        return state if samples is None else self.sampler.pure(self._extend)(state, samples)
+
+    def _extend(self, state: State, samples: Trajectory) -> State:
+        assert state.cover is not None
+        assert self.config.cover is not None
+        key, weigh_key = jax.random.split(state.key)
+        cover = state.cover.add(take(state.actors, 0).policy)
+        pairs, num = pairs_of(samples)
+        cover = cover.weighed_by(self.config.cover, weigh_key, pairs, num)
+        return state._replace(key=key, cover=cover)
+
+    def fit_bonus(self, state: State) -> State:
+        """Line 9.
+
+        The paper's program gathers its query pairs while the exploring policy already learns, on
+        the bonus of before: `fit_after` updates, which the first round then leaves out.
+        """
+        if state.cover is None:
+            return state
+        if self.config.fit_after:
+            key, improve_key = jax.random.split(state.key)
+            explores = jnp.asarray(True)
+            role = (take(state.actors, 0), take(state.envs, 0), explores, 0, improve_key)
+            shared = (state.bonus, state.queries)
+            changed = self.improve_policy(state, role, shared, self.config.fit_after)
+            actor, envs, (bonus, queries), metrics = changed
+            state = state._replace(
+                key=key,
+                actors=put(state.actors, 0, actor),
+                envs=put(state.envs, 0, envs),
+                bonus=bonus,
+                queries=queries,
+                steps=state.steps + metrics["steps"],
+            )
+        return self.sampler.pure(self._fit_bonus)(state)
+
+    def _fit_bonus(self, state: State) -> State:
+        assert state.buffer is not None
+        assert state.queries is not None
+        key, fit_key = jax.random.split(state.key)
+        bonus = self.config.bonus.fit(fit_key, state.bonus, state.buffer, state.queries)
+        return state._replace(key=key, bonus=bonus)
+
+    def improve(self, state: State, until: Any) -> tuple[State, Metrics]:
+        """Line 10: rounds in which each policy is improved, and the judged one evaluated."""
+
+        def one_round(carry: tuple[Any, Any], number: Array):
+            changing, solved = carry
+            changing, metrics = self.sampler.when(
+                ~solved, lambda changing: self.round(state, changing, number), changing
+            )
+            ran = ~solved
+            solved = solved | (ran & (metrics.get("return_mean", 0.0) > until))
+            return (changing, solved), metrics | {"ran": ran}
+
+        changing = (state.key, state.steps, state.actors, state.envs, state.bonus, state.queries)
+        (changing, _), metrics = self.sampler.repeat(
+            one_round, (changing, jnp.asarray(False)), jnp.arange(self.config.rounds)
+        )
+        key, steps, actors, envs, bonus, queries = changing
+        state = state._replace(
+            key=key,
+            epoch=state.epoch + 1,
+            steps=steps,
+            actors=actors,
+            envs=envs,
+            bonus=bonus,
+            queries=queries,
+        )
+        return state, metrics
+
+    def round(
+        self, state: State, changing: tuple[Any, ...], number: Int[Array, ""]
+    ) -> tuple[tuple[Any, ...], Metrics]:
+        """Each policy improved by `updates_per_round` updates, and the judged one evaluated.
+
+        `changing` is what a round changes of `state`: the rest is not carried through the loop.
+        """
+        config, sampler = self.config, self.sampler
+        key, steps, actors, envs, bonus, queries = changing
+        key, restart_key, *improve_keys = jax.random.split(key, 2 + len(self.roles))
+        now = state.epoch * config.rounds + number
+        exploits = jnp.asarray(True)
+        if state.cover is not None:
+            exploits = now >= config.exploit_from
+            if config.restart:
+                again = exploits & ((now - config.exploit_from) % config.restart == 0)
+                fresh = sampler.pure(self.new_actor)
+                exploiting, _ = sampler.when(
+                    again, lambda _: (fresh(restart_key), {}), take(actors, 1)
+                )
+                actors = put(actors, 1, exploiting)
+
+        # All policies go through one loop, so that their update is compiled once.
+        def one_role(shared: Any, role: tuple[Any, ...]):
+            actor, envs, active, *how = role
+
+            def improved(carry: Any):
+                actor, envs, shared = carry
+                done = self.improve_policy(
+                    state, (actor, envs, *how), shared, config.updates_per_round
+                )
+                return done[:3], done[3]
+
+            (actor, envs, shared), metrics = sampler.when(active, improved, (actor, envs, shared))
+            return shared, (actor, envs, metrics)
+
+        explores = jnp.asarray([True, False][: len(self.roles)])
+        skip = jnp.where((number == 0) & explores, config.fit_after, 0)
+        active = jnp.stack([jnp.asarray(True), exploits][: len(self.roles)])
+        (bonus, queries), (actors, envs, metrics) = sampler.repeat(
+            one_role,
+            (bonus, queries),
+            (actors, envs, active, explores, skip, jnp.stack(improve_keys)),
+        )
+        evaluation_key = jax.random.fold_in(state.evaluation_key, now)
+        judged = sampler.evaluate(evaluation_key, take(actors, -1).policy, self.evaluation)
+        report = {
+            "steps": steps + jnp.sum(metrics["steps"]),
+            "nonfinite_rewards": jnp.sum(metrics["nonfinite_rewards"]),
+            **summary(judged, self.evaluation.first),
+            **self.named(metrics),
+            **config.bonus.metrics(bonus),
+        }
+        if state.cover is not None:
+            report["cover/count"] = state.cover.count
+        return (key, jnp.zeros_like(steps), actors, envs, bonus, queries), report
+
+    def named(self, metrics: Metrics) -> Metrics:
+        """The metrics of all roles, each under the name of its role."""
+        if len(self.roles) == 1:
+            return {
+                name: x[0]
+                for name, x in metrics.items()
+                if name not in ("steps", "nonfinite_rewards")
+            }
+        return {
             f"{role}/{name}": x[i]
-            for i, role in enumerate(("explore", "exploit"))
+            for i, role in enumerate(self.roles)
             for name, x in metrics.items()
             if name not in ("steps", "nonfinite_rewards") and (i == 0 or "bonus" not in name)
         }
-        return state, {
-            "steps": jnp.sum(metrics["steps"]) + jnp.where(due, parts.visits, 0),
-            "nonfinite_rewards": jnp.sum(metrics["nonfinite_rewards"]),
-            "cover/count": state.cover.count if state.cover else jnp.zeros((), jnp.int32),
-            **shown,
-            **parts.bonus.metrics(bonus),
-        }
 
-    def plain_epoch(self, state: State) -> tuple[State, Metrics]:
-        """An epoch without a cover: PPO, and PPO with a bonus added."""
-        key, improve_key = jax.random.split(state.key)
-        yes = jnp.asarray(True)
-        exploit, bonus, _, metrics = self.improve(improve_key, state.exploit, state, yes)
-        if self.parts.bonus is not None:
-            metrics |= self.parts.bonus.metrics(bonus)
-        state = state._replace(key=key, epoch=state.epoch + 1, exploit=exploit, bonus=bonus)
-        return state, metrics
+    def improve_policy(
+        self, state: State, role: tuple[Any, ...], shared: tuple[Any, Any], num_updates: int
+    ) -> tuple[Actor, Any, tuple[Any, Any], Metrics]:
+        """Algorithm 2 for one policy: `num_updates` times, gather a rollout and learn from it; the
+        first `skip` of them are left out.
 
-    def extend(self, key: PRNGKeyArray, state: State) -> State:
-        """Lines 6-8: visit with the exploring policy, merge into Z^n, add it to the cover."""
-        assert state.explore is not None
-        assert state.buffer is not None
-        assert state.cover is not None
-        parts = self.parts
-        policy = state.explore.policy
-        vessel_key, rollout_key = jax.random.split(key)
-        vessel = embark(self.env, vessel_key, parts.visitors)
-        _, seen = rollout(self.env, policy, vessel, rollout_key, parts.visits // parts.visitors)
-        return state._replace(
-            buffer=state.buffer.add(Pairs(*map(flat, (seen.observation, seen.action)))),
-            cover=state.cover.add(policy),
+        `shared` are the bonus, which may change as the exploring policy goes, and the query pairs,
+        which are of its last rollout.
+        """
+        actor, parked, explores, skip, key = role
+        config, sampler = self.config, self.sampler
+        begin_key, key = jax.random.split(key)
+        envs = sampler.begin(begin_key, config.num_envs, parked)
+
+        def one_update(carry: tuple[Any, ...], draw: tuple[Array, PRNGKeyArray]):
+            number, key = draw
+
+            def go(carry: tuple[Any, ...]):
+                actor, envs, (bonus, queries) = carry
+                reset_key, roll_key, rollout_key, learn_key = jax.random.split(key, 4)
+                if config.episodes == "episodic":
+                    envs = sampler.reset(reset_key, envs)
+                roll_in = None
+                if state.cover is not None:
+                    draw_roll_in = sampler.pure(self.draw_roll_in)
+                    roll_in = draw_roll_in(roll_key, state.cover)
+                envs, seen = sampler.rollout(
+                    rollout_key, actor.policy, envs, config.rollout_length, roll_in
+                )
+                actor, bonus, queries, metrics = sampler.pure(self.learn)(
+                    learn_key, actor, bonus, queries, seen, explores
+                )
+                return (actor, envs, (bonus, queries)), metrics
+
+            if not config.fit_after:
+                return go(carry)
+            return sampler.when(number >= skip, go, carry)
+
+        (actor, envs, shared), metrics = sampler.repeat(
+            one_update,
+            (actor, envs, shared),
+            (jnp.arange(num_updates), jax.random.split(key, num_updates)),
         )
+        ran = num_updates - skip
+        added = {name: jnp.sum(metrics.pop(name)) for name in ("steps", "nonfinite_rewards")}
+        mean = {name: jnp.sum(x) / ran for name, x in metrics.items()}
+        return actor, sampler.park(envs), shared, mean | added
 
-    def improve(
+    def learn(
         self,
         key: PRNGKeyArray,
         actor: Actor,
-        state: State,
-        rewarded: Bool[Array, ""],
-        fit: Bool[Array, ""] | None = None,
-    ) -> tuple[Actor, Any, Any, Metrics]:
-        """Line 10, Algorithm 2 by PPO: `loops` times, gather trajectories and update on them.
-
-        `rewarded` says whether the bonus counts. Where `fit` says so, the bonus is fitted (line 9)
-        when loop `fit_at` has gathered its trajectories, which are the query pairs Z_Q^n: the cover
-        as the initial distribution, then the current policy.
-        """
-        parts = self.parts
-
-        def one_loop(carry: tuple[Actor, Any, Any], draw: tuple[Array, PRNGKeyArray]):
-            actor, bonus, cover = carry
-            loop, key = draw
-            vessel_key, roll_key, rollout_key, fit_key, watch_key, update_key = jax.random.split(
-                key, 6
-            )
-            vessel = actor.vessel
-            if parts.episodes == "episodic":
-                vessel = embark(self.env, vessel_key, parts.num_envs)
-            roll_in = None if cover is None else self.roll_in(roll_key, cover)
-            vessel, seen = rollout(
-                self.env, actor.policy, vessel, rollout_key, parts.trajectory, roll_in
-            )
-            order, num = own_first(flat(seen.own))
-            pairs = Pairs(*(flat(x)[order] for x in (seen.observation, seen.action)))
-            if fit is not None:
-                bonus, cover = jax.lax.cond(
-                    fit & (loop == parts.fit_at),
-                    lambda: self.fit(fit_key, bonus, state, cover, pairs, num),
-                    lambda: (bonus, cover),
-                )
-            metrics = {
-                "reward": jnp.sum(seen.reward * seen.own) / num,
-                "nonfinite_rewards": jnp.sum(~jnp.isfinite(seen.reward)),
-            }
-            if parts.bonus is not None:
-                earned = jax.lax.cond(
-                    rewarded,
-                    lambda: jax.vmap(jax.vmap(bonus))(seen.observation, seen.action),
-                    lambda: jnp.zeros_like(seen.reward),
-                )
-                metrics["bonus"] = jnp.sum(earned * seen.own) / num
-                metrics["bonus_decides"] = jnp.sum((earned > seen.reward) & seen.own) / num
-                combined = (
-                    jnp.maximum(seen.reward, earned)
-                    if parts.combine == "max"
-                    else seen.reward + earned
-                )
-                seen = seen._replace(reward=jnp.where(rewarded, combined, seen.reward))
-                watch = parts.bonus.watch
-                bonus = jax.lax.cond(
-                    rewarded, lambda b: watch(watch_key, b, pairs, num), lambda b: b, bonus
-                )
-            rows = jax.tree.map(lambda x: x[order], self.rows(seen))
-            policy, optimiser, update_metrics = parts.ppo.update(
-                update_key, actor.policy, actor.optimiser, rows, num
-            )
-            return (Actor(policy, optimiser, vessel), bonus, cover), metrics | update_metrics
-
-        (actor, bonus, cover), metrics = jax.lax.scan(
-            one_loop,
-            (actor, state.bonus, state.cover),
-            (jnp.arange(parts.loops), jax.random.split(key, parts.loops)),
-        )
-        nonfinite = jnp.sum(metrics["nonfinite_rewards"])
-        metrics = {name: jnp.mean(x) for name, x in metrics.items()}
-        steps = jnp.asarray(parts.loops * parts.trajectory * parts.num_envs, jnp.int32)
-        metrics |= {"nonfinite_rewards": nonfinite, "steps": steps}
-        return actor, bonus, cover, metrics
-
-    def fit(
-        self,
-        key: PRNGKeyArray,
         bonus: Any,
-        state: State,
-        cover: Cover,
-        pairs: Pairs,
-        num: Int[Array, ""],
-    ) -> tuple[Any, Cover]:
-        """Line 9: b^n, and the weights of the cover that go with it."""
-        parts = self.parts
-        assert parts.bonus is not None
-        assert state.buffer is not None
-        query_key, fit_key = jax.random.split(key)
-        rows = jax.random.randint(query_key, (parts.bonus.query_size,), 0, num)
-        query = Pairs(*(x[rows] for x in pairs))
-        start = jnp.maximum(state.buffer.count - parts.visits, 0)
-        newest = Pairs(
-            *(jax.lax.dynamic_slice_in_dim(x, start, parts.visits) for x in state.buffer.pairs)
+        queries: Pairs | None,
+        seen: Trajectory,
+        explores: Bool[Array, ""],
+    ) -> tuple[Actor, Any, Pairs | None, Metrics]:
+        """What a policy makes of a rollout; the bonus counts where it `explores`."""
+        config = self.config
+        online_key, query_key, update_key = jax.random.split(key, 3)
+        pairs, num = pairs_of(seen)
+        metrics = {
+            "steps": seen.num_steps,
+            "nonfinite_rewards": jnp.sum(~jnp.isfinite(seen.reward)),
+            "reward": jnp.sum(seen.reward * seen.on_policy) / num,
+        }
+        scale = actor.scale
+        if config.normalise_rewards:
+            scale = scale.update(seen, config.update.gamma)
+            seen = seen._replace(reward=scale(seen.reward))
+        if config.bonus.coefficient:
+            earned = jax.lax.cond(
+                explores,
+                lambda: jax.vmap(jax.vmap(bonus))(seen.observation, seen.action),
+                lambda: jnp.zeros_like(seen.reward),
+            )
+            metrics["bonus"] = jnp.sum(earned * seen.on_policy) / num
+            if config.combine == "max":
+                decides = (earned > seen.reward) & seen.on_policy
+                metrics["bonus_decides"] = jnp.sum(decides) / num
+        else:
+            earned = jnp.zeros_like(seen.reward)
+        if config.explores:
+            combined = (
+                jnp.maximum(seen.reward, earned)
+                if config.combine == "max"
+                else seen.reward + earned
+            )
+            seen = seen._replace(reward=jnp.where(explores, combined, seen.reward))
+        if config.bonus.learns_online:
+            online = config.bonus.update_online
+            bonus = jax.lax.cond(
+                explores, lambda b: online(online_key, b, pairs, num), lambda b: b, bonus
+            )
+        if queries is not None:
+            queries = jax.lax.cond(
+                explores,
+                lambda before: as_stored(self.draw_queries(query_key, pairs, num), before),
+                lambda before: before,
+                queries,
+            )
+        policy, memory, update_metrics = config.update.learn(
+            update_key, actor.policy, actor.memory, seen
         )
-        bonus = parts.bonus.fit(fit_key, bonus, state.buffer, newest, query)
-        return bonus, cover.reweighted(parts.bonus.weights(bonus, cover.count, cover.capacity))
+        if policy.normaliser is not None:
+            # After the update, whose probability ratios are of the policy as it acted.
+            order, _ = on_policy_first(flat(seen.on_policy))
+            encoded = jax.vmap(policy.encoder)(
+                jax.tree.map(lambda x: x[order], flat(seen.observation))
+            )
+            known = policy.normaliser.update(encoded, jnp.arange(len(order)) < num)
+            policy = eqx.tree_at(lambda p: p.normaliser, policy, known)
+        return Actor(policy, memory, scale), bonus, queries, metrics | update_metrics
 
-    def roll_in(self, key: PRNGKeyArray, cover: Cover) -> RollIn:
-        """Draws how each group of environments begins its trajectory (Algorithm 4)."""
-        rule = self.parts.roll_in
-        groups = self.parts.num_envs // rule.group
+    def draw_queries(self, key: PRNGKeyArray, pairs: Pairs, num: Int[Array, ""]) -> Pairs:
+        """As many of the first `num` pairs as a fit asks for."""
+        rows = jax.random.randint(key, (self.config.bonus.query_size,), 0, num)
+        return jax.tree.map(lambda x: x[rows], pairs)
+
+    def draw_roll_in(self, key: PRNGKeyArray, cover: Cover) -> RollIn:
+        """How each group of environments begins its trajectory (Algorithm 4)."""
+        rule = self.config.roll_in
+        groups = self.config.num_envs // rule.group
         policy_key, share_key, length_key, coin_key = jax.random.split(key, 4)
         happens = jax.random.bernoulli(share_key, rule.share, (groups,))
         # At least two steps of every trajectory are the current policy's.
-        longest = max(self.parts.trajectory - 2, 0)
+        longest = max(self.config.rollout_length - 2, 0)
         if rule.length == "uniform":
             length = jax.random.randint(length_key, (groups,), 0, longest + 1)
         else:
             # Geometric with 1 - gamma, conditioned on leaving those two steps.
-            gamma = self.parts.ppo.gamma
+            gamma = self.config.update.gamma
             u = jax.random.uniform(length_key, (groups,))
             below = jnp.log1p(-u * (1 - gamma ** (longest + 1))) / jnp.log(gamma)
             length = jnp.clip(jnp.floor(below).astype(jnp.int32), 0, longest)
@@ -311,43 +512,30 @@ class DeepLearner(eqx.Module):
             epsilon=jnp.asarray(rule.epsilon),
         )
 
-    def rows(self, seen: Trajectory) -> Rows:
-        """What PPO learns from in a rollout, times and environments in one axis."""
-        ppo = self.parts.ppo
-        advantage, returns = jax.vmap(
-            lambda one: advantages(one, ppo.gamma, ppo.gae_lambda), in_axes=1, out_axes=1
-        )(seen)
-        target = returns if ppo.value_target == "return" else advantage + seen.value
-        columns = (seen.observation, seen.action, seen.log_prob, advantage, target)
-        return Rows(*map(flat, columns))
+
+def pairs_of(seen: Trajectory) -> tuple[Pairs, Int[Array, ""]]:
+    """The pairs of a rollout, on-policy ones first, and how many these are."""
+    order, num = on_policy_first(flat(seen.on_policy))
+    pairs = Pairs(flat(seen.observation), flat(seen.action))
+    return jax.tree.map(lambda x: x[order], pairs), num
 
 
-def run_if(
-    active: Bool[Array, ""], step: Callable[[T], tuple[T, Metrics]], state: T
-) -> tuple[T, Metrics]:
-    """`step(state)` if `active`, else `state` as it is and zeros for its metrics."""
-    # jit, so that it is traced once: for its shapes and for its place in the program.
-    step = jax.jit(step)
-
-    def stay(state: T) -> tuple[T, Metrics]:
-        metrics = jax.eval_shape(step, state)[1]
-        return state, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), metrics)
-
-    return jax.lax.cond(active, step, stay, state)
+def as_stored(pairs: Pairs, like: Pairs) -> Pairs:
+    return jax.tree.map(lambda x, y: x.astype(y.dtype), pairs, like)
 
 
-def flat(x: Array) -> Array:
-    """Times and environments in one axis."""
-    return x.reshape((-1, *x.shape[2:]))
+def take(stacked: Any, index: int) -> Any:
+    """One of the things that are stacked in the leading axis of all leaves."""
+    return jax.tree.map(lambda x: x[index], stacked)
 
 
-def own_first(own: Bool[Array, " rows"]) -> tuple[Int[Array, " rows"], Int[Array, ""]]:
-    """An order of the rows in which those that are `own` come first, and their number."""
-    num = jnp.sum(own)
-    place = jnp.where(own, jnp.cumsum(own) - 1, num + jnp.cumsum(~own) - 1)
-    order = (
-        jnp.zeros(own.shape, jnp.int32)
-        .at[place]
-        .set(jnp.arange(own.shape[0], dtype=jnp.int32), unique_indices=True)
-    )
-    return order, num
+def put(stacked: Any, index: int, one: Any) -> Any:
+    """`stacked` with `one` in the place `index`."""
+    return jax.tree.map(lambda x, y: jnp.asarray(x).at[index].set(y), stacked, one)
+
+
+def empty_buffer(config: DeepConfig, spaces: Any) -> Buffer:
+    """A buffer for all that the policies of a full cover visit, or what there is memory for."""
+    wanted = config.capacity * config.visit_rows
+    allowed = config.buffer_rows or buffer_capacity(spaces, wanted)
+    return Buffer.empty(spaces, min(wanted, allowed), bounded=allowed < wanted)

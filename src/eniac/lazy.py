@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
+
+from eniac.errors import ConfigError, suggestion
 
 
 def lazy_names(
@@ -25,3 +29,36 @@ def resolve(name: str) -> Any:
     """What `module:attribute` names. The module is imported as Python would."""
     module, _, attribute = name.partition(":")
     return getattr(import_module(module), attribute)
+
+
+def import_named(name: str, what: str) -> Any:
+    """What a user names by `module:attribute`, from Python's path and the current folder.
+
+    **Raises** ConfigError in words, with `what` it was to be, for whatever goes wrong.
+    """
+    module, colon, attribute = name.partition(":")
+    if not (colon and attribute.isidentifier() and all(map(str.isidentifier, module.split(".")))):
+        raise ConfigError(f"{what} is {name!r}; it must be a known name, or module:name.")
+    here = os.getcwd()
+    added = here not in sys.path and "" not in sys.path
+    if added:
+        # A program that is installed does not look into the folder it is called in; people do.
+        sys.path.append(here)
+    try:
+        found = import_module(module)
+    except Exception as error:
+        missing = isinstance(error, ModuleNotFoundError) and error.name == module
+        why = "there is no such module" if missing else f"{type(error).__name__}: {error}"
+        raise ConfigError(
+            f"{what} is {name!r}, but {module} cannot be imported from {here} or Python's path: "
+            f"{why}."
+        ) from error
+    finally:
+        if added:
+            sys.path.remove(here)
+    if not hasattr(found, attribute):
+        names = [key for key in vars(found) if not key.startswith("_")]
+        raise ConfigError(
+            f"{what} is {name!r}, but {module} has no {attribute!r}.{suggestion(attribute, names)}"
+        )
+    return getattr(found, attribute)

@@ -2,93 +2,60 @@
 
 Every policy here is a pytree of arrays, so that policies stack (a cover is a stacked policy),
 vmap, and save like any other array. All methods take one observation; `vmap` makes a batch.
+
+There is one policy class. What differs between action spaces is what the last layer's outputs
+mean: that is said by an `Actions`, of which there is one for each kind of action space.
 """
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from gymnasium import spaces as gym
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-DEPTHS: dict[int, tuple[int, ...]] = {
-    2: (64, 64),
-    4: (64, 128, 128, 64),
-    6: (64, 64, 128, 128, 64, 64),
-}
-"""The paper's three networks (Section 5.3), by the number of hidden layers."""
+from eniac.networks import DEPTHS, Body, Linear, Normaliser
+from eniac.spaces import Encoder, check_spaces, emitted
 
+__all__ = [
+    "DEPTHS",  # until all imports have moved
+    "ActorCritic",
+    "Bernoulli",
+    "Body",  # until all imports have moved
+    "Categorical",
+    "Distribution",
+    "Encoder",  # until all imports have moved
+    "Gaussian",
+    "Linear",  # until all imports have moved
+    "MultiCategorical",
+    "actor_critic",
+    "check_spaces",  # until all imports have moved
+]
 
-class Linear(eqx.Module):
-    """x W + b, with an orthogonal W times `scale` and b = 0, as the paper's program starts them."""
-
-    weight: Float[Array, "inputs outputs"]
-    bias: Float[Array, " outputs"]
-
-    def __init__(self, key: PRNGKeyArray, inputs: int, outputs: int, scale: float = 1.0):
-        self.weight = jax.nn.initializers.orthogonal(scale)(key, (inputs, outputs))
-        self.bias = jnp.zeros(outputs)
-
-    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        return x @ self.weight + self.bias
-
-
-class Body(eqx.Module):
-    """Fully connected layers with ReLU after each."""
-
-    layers: tuple[Linear, ...]
-
-    def __init__(self, key: PRNGKeyArray, inputs: int, hidden: Sequence[int], scale: float = 1.0):
-        if not hidden or min(hidden) < 1:
-            raise ValueError(
-                f"hidden is {tuple(hidden)}; give one size of 1 or more for each hidden layer, "
-                "for example (64, 64)."
-            )
-        sizes = (inputs, *hidden)
-        keys = jax.random.split(key, len(hidden))
-        self.layers = tuple(
-            Linear(k, m, n, scale) for k, m, n in zip(keys, sizes[:-1], sizes[1:], strict=True)
-        )
-
-    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        for layer in self.layers:
-            x = jax.nn.relu(layer(x))
-        return x
+# Distributions
 
 
-class Encoder(eqx.Module):
-    """Turns one observation, or one action, into the vector that a network reads.
+class Distribution(Protocol):
+    """A distribution over actions that is a function of its parameters and of standard noise."""
 
-    A Box is flattened, a Discrete becomes one-hot.
-    """
+    def transform(self, noise: Array) -> Array:
+        """The action that this draw of the noise leads to."""
+        ...
 
-    size: int = eqx.field(static=True)
-    discrete: bool = eqx.field(static=True)
+    def mode(self) -> Array: ...
 
-    def __init__(self, space: gymnasium.Space[Any]):
-        if isinstance(space, gymnasium.spaces.Discrete):
-            if space.start != 0:
-                raise ValueError(f"{space} starts at {space.start}; start it at 0.")
-            self.size, self.discrete = int(space.n), True
-        elif isinstance(space, gymnasium.spaces.Box):
-            self.size, self.discrete = math.prod(space.shape), False
-        else:
-            raise ValueError(
-                f"a network cannot read the space {space}; use a Box or Discrete space, for "
-                "example through gymnasium.wrappers.FlattenObservation."
-            )
+    def log_prob(self, action: Array) -> Float[Array, ""]: ...
 
-    def __call__(self, x: Array) -> Float[Array, " size"]:
-        if self.discrete:
-            return jax.nn.one_hot(x, self.size)
-        return x.astype(jnp.float32).reshape(self.size)
+    def entropy(self) -> Float[Array, ""]: ...
 
 
 class Gaussian(NamedTuple):
@@ -132,142 +99,296 @@ class Categorical(NamedTuple):
         return -jnp.sum(jnp.exp(log_probs) * log_probs)
 
 
+class MultiCategorical(eqx.Module):
+    """Independent choices, the i-th among {0, ..., nvec[i] - 1}, with their logits side by side."""
+
+    logits: Float[Array, " sum_nvec"]
+    nvec: tuple[int, ...] = eqx.field(static=True)
+
+    def _split(self, x: Array) -> list[Array]:
+        return jnp.split(x, np.cumsum(self.nvec)[:-1], axis=-1)
+
+    @property
+    def parts(self) -> list[Categorical]:
+        return [Categorical(logits) for logits in self._split(self.logits)]
+
+    def transform(self, noise: Float[Array, " sum_nvec"]) -> Int[Array, " parts"]:
+        drawn = zip(self.parts, self._split(noise), strict=True)
+        return jnp.stack([part.transform(z) for part, z in drawn], axis=-1)
+
+    def mode(self) -> Int[Array, " parts"]:
+        return jnp.stack([part.mode() for part in self.parts], axis=-1)
+
+    def log_prob(self, action: Int[Array, " parts"]) -> Float[Array, ""]:
+        terms = [part.log_prob(action[i]) for i, part in enumerate(self.parts)]
+        return jnp.sum(jnp.stack(terms))
+
+    def entropy(self) -> Float[Array, ""]:
+        return jnp.sum(jnp.stack([part.entropy() for part in self.parts]))
+
+
+class Bernoulli(NamedTuple):
+    """Independent coins; a logit is log p(1) - log p(0)."""
+
+    logits: Float[Array, " n"]
+
+    def transform(self, noise: Float[Array, " n"]) -> Int[Array, " n"]:
+        return (self.logits + noise > 0).astype(jnp.int8)
+
+    def mode(self) -> Int[Array, " n"]:
+        return (self.logits > 0).astype(jnp.int8)
+
+    def log_prob(self, action: Int[Array, " n"]) -> Float[Array, ""]:
+        return jnp.sum(jax.nn.log_sigmoid(jnp.where(action > 0, self.logits, -self.logits)))
+
+    def entropy(self) -> Float[Array, ""]:
+        return jnp.sum(jax.nn.softplus(self.logits) - self.logits * jax.nn.sigmoid(self.logits))
+
+
+# Kinds of actions
+
+
+class Actions(Protocol):
+    """What the outputs of the last layer mean. A static part of a policy: hashable, no arrays."""
+
+    @property
+    def num_outputs(self) -> int:
+        """How many numbers the distribution is made of."""
+        ...
+
+    @property
+    def log_uniform(self) -> float:
+        """The log-density of `uniform`."""
+        ...
+
+    def distribution(self, outputs: Array, std_parameter: Array | None) -> Distribution: ...
+
+    def noise(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array: ...
+
+    def uniform(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array: ...
+
+
+@dataclass(frozen=True)
+class BoxActions:
+    """Normal actions: mean = tanh(head), standard deviation = softplus(a free parameter).
+
+    Both are scaled to the action box. An entry that is not bounded on both sides has neither tanh
+    nor scale. Actions are not clipped here: their log-probability is that of the unclipped one, and
+    `eniac.spaces.to_env` clips.
+    """
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.low)
+
+    @cached_property
+    def bounded(self) -> tuple[bool, ...]:
+        return tuple(map(math.isfinite, np.subtract(self.high, self.low)))
+
+    @cached_property
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """The box to which actions are scaled, -1 to 1 for an unbounded entry."""
+        low = np.where(self.bounded, self.low, -1.0).astype(np.float32)
+        return low, np.where(self.bounded, self.high, 1.0).astype(np.float32)
+
+    def distribution(self, outputs: Array, std_parameter: Array | None) -> Gaussian:
+        assert std_parameter is not None
+        low, high = map(jnp.asarray, self.box)
+        std = (high - low) / 2 * jax.nn.softplus(std_parameter)
+        mean = (low + high) / 2 + (high - low) / 2 * jnp.tanh(outputs)
+        return Gaussian(jnp.where(jnp.asarray(self.bounded), mean, outputs), std)
+
+    def noise(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+        return jax.random.normal(key, (*shape, self.num_outputs))
+
+    def uniform(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+        low, high = map(jnp.asarray, self.box)
+        return jax.random.uniform(key, (*shape, self.num_outputs), minval=low, maxval=high)
+
+    @property
+    def log_uniform(self) -> float:
+        low, high = self.box
+        return -float(np.sum(np.log(high.astype(np.float64) - low)))
+
+
+@dataclass(frozen=True)
+class DiscreteActions:
+    """A softmax over a finite number of actions."""
+
+    n: int
+
+    @property
+    def num_outputs(self) -> int:
+        return self.n
+
+    def distribution(self, outputs: Array, std_parameter: Array | None) -> Categorical:
+        return Categorical(outputs)
+
+    def noise(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+        return jax.random.gumbel(key, (*shape, self.n))
+
+    def uniform(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+        return jax.random.randint(key, shape, 0, self.n, jnp.int32)
+
+    @property
+    def log_uniform(self) -> float:
+        return -math.log(self.n)
+
+
+@dataclass(frozen=True)
+class MultiDiscreteActions:
+    """A softmax for each of several choices."""
+
+    nvec: tuple[int, ...]
+
+    @property
+    def num_outputs(self) -> int:
+        return sum(self.nvec)
+
+    def distribution(self, outputs: Array, std_parameter: Array | None) -> MultiCategorical:
+        return MultiCategorical(outputs, self.nvec)
+
+    def noise(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+        return jax.random.gumbel(key, (*shape, self.num_outputs))
+
+    def uniform(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+        most = jnp.asarray(self.nvec, jnp.int32).reshape((1,) * len(shape) + (-1,))
+        return jax.random.randint(key, (*shape, len(self.nvec)), 0, most, jnp.int32)
+
+    @property
+    def log_uniform(self) -> float:
+        return -sum(map(math.log, self.nvec))
+
+
+@dataclass(frozen=True)
+class MultiBinaryActions:
+    """A coin for each of n bits."""
+
+    n: int
+
+    @property
+    def num_outputs(self) -> int:
+        return self.n
+
+    def distribution(self, outputs: Array, std_parameter: Array | None) -> Bernoulli:
+        return Bernoulli(outputs)
+
+    def noise(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+        return jax.random.logistic(key, (*shape, self.n))
+
+    def uniform(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+        return jax.random.bernoulli(key, 0.5, (*shape, self.n)).astype(jnp.int8)
+
+    @property
+    def log_uniform(self) -> float:
+        return -self.n * math.log(2)
+
+
+def actions_of(space: gymnasium.Space[Any]) -> Actions:
+    """The kind of actions for an action space."""
+    flat = emitted(space)
+    if isinstance(flat, gym.Box):
+        return BoxActions(tuple(flat.low.tolist()), tuple(flat.high.tolist()))
+    if isinstance(flat, gym.Discrete):
+        return DiscreteActions(int(flat.n))
+    if isinstance(flat, gym.MultiDiscrete):
+        return MultiDiscreteActions(tuple(flat.nvec.tolist()))
+    assert isinstance(flat, gym.MultiBinary)
+    return MultiBinaryActions(math.prod(flat.shape))
+
+
+# Policies
+
+
 class ActorCritic(eqx.Module):
     """A policy pi(.|s) and its value V(s) on a shared body.
 
     `noise` draws the randomness of many actions at once, and `act` makes one action of one draw:
-    drawing ahead is what makes a rollout fast.
+    drawing ahead is what makes a rollout fast. Actions are elements of
+    `eniac.spaces.emitted(action_space)`, and `eniac.spaces.to_env` makes the environment's of them.
     """
 
-    body: eqx.AbstractVar[Body]
-    value_head: eqx.AbstractVar[Linear]
-    encoder: eqx.AbstractVar[Encoder]
+    body: Body
+    value_head: Linear
+    action_head: Linear
+    std_parameter: Float[Array, " action"] | None
+    encoder: Encoder
+    normaliser: Normaliser | None
+    actions: Actions = eqx.field(static=True)
 
-    @abstractmethod
-    def __call__(self, observation: Array) -> tuple[Gaussian | Categorical, Float[Array, ""]]:
+    def __init__(
+        self,
+        key: PRNGKeyArray,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        hidden: Sequence[int],
+        normalise: bool = False,
+    ):
+        body_key, action_key, value_key = jax.random.split(key, 3)
+        self.encoder = Encoder(observation_space)
+        self.normaliser = None
+        if normalise:
+            self.normaliser = Normaliser.start(self.encoder.size, self.encoder.unscaled)
+        self.actions = actions_of(action_space)
+        num_outputs = self.actions.num_outputs
+        self.body = Body(body_key, self.encoder, hidden)
+        self.action_head = Linear(action_key, hidden[-1], num_outputs, scale=1e-3)
+        self.value_head = Linear(value_key, hidden[-1], 1, scale=1e-3)
+        is_box = isinstance(self.actions, BoxActions)
+        self.std_parameter = jnp.zeros(num_outputs) if is_box else None
+
+    # Until all uses have moved to `action_head`.
+    @property
+    def mean_head(self) -> Linear:
+        return self.action_head
+
+    # Until all uses have moved to `action_head`.
+    @property
+    def logits_head(self) -> Linear:
+        return self.action_head
+
+    def encode(self, observation: Any) -> Float[Array, " size"]:
+        """The vector that the body reads."""
+        x = self.encoder(observation)
+        return x if self.normaliser is None else self.normaliser(x)
+
+    def __call__(self, observation: Any) -> tuple[Distribution, Float[Array, ""]]:
         """pi(.|s) and V(s) from one pass through the body."""
+        features = self.body(self.encode(observation))
+        outputs = self.action_head(features)
+        distribution = self.actions.distribution(outputs, self.std_parameter)
+        return distribution, self.value_head(features)[0]
 
-    @abstractmethod
-    def noise(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array: ...
+    def noise(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+        """The randomness of `shape` actions."""
+        return self.actions.noise(key, shape)
 
-    @abstractmethod
     def uniform(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
-        """Actions drawn uniformly from the action space."""
+        """Actions drawn uniformly from the action space, from -1 to 1 where that is unbounded."""
+        return self.actions.uniform(key, shape)
 
     @property
-    @abstractmethod
     def log_uniform(self) -> float:
         """The log-density of `uniform`."""
+        return self.actions.log_uniform
 
-    def act(self, noise: Array, observation: Array) -> tuple[Array, Array, Array]:
+    def act(self, noise: Array, observation: Any) -> tuple[Array, Array, Array]:
         """An action, its log-probability and the value of the state."""
         distribution, value = self(observation)
         action = distribution.transform(noise)
         return action, distribution.log_prob(action), value
 
-    def value(self, observation: Array) -> Float[Array, ""]:
-        return self.value_head(self.body(self.encoder(observation)))[0]
+    def value(self, observation: Any) -> Float[Array, ""]:
+        return self.value_head(self.body(self.encode(observation)))[0]
 
-    def sample(self, key: PRNGKeyArray, observation: Array) -> Array:
+    def sample(self, key: PRNGKeyArray, observation: Any) -> Array:
         return self(observation)[0].transform(self.noise(key, ()))
 
-    def mode(self, observation: Array) -> Array:
+    def mode(self, observation: Any) -> Array:
         return self(observation)[0].mode()
-
-
-class GaussianActorCritic(ActorCritic):
-    """Normal actions: mean = tanh(head), standard deviation = softplus(a free parameter).
-
-    Both are scaled to the action box. An unbounded box has neither tanh nor scale. Actions are
-    not clipped here: their log-probability is that of the unclipped one, and the environment clips.
-    """
-
-    body: Body
-    value_head: Linear
-    mean_head: Linear
-    std_parameter: Float[Array, " action"]
-    encoder: Encoder
-    low: tuple[float, ...] = eqx.field(static=True)
-    high: tuple[float, ...] = eqx.field(static=True)
-
-    def __init__(
-        self,
-        key: PRNGKeyArray,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.spaces.Box,
-        hidden: Sequence[int],
-    ):
-        body_key, mean_key, value_key = jax.random.split(key, 3)
-        self.encoder = Encoder(observation_space)
-        self.low = tuple(float(x) for x in action_space.low.ravel())
-        self.high = tuple(float(x) for x in action_space.high.ravel())
-        self.body = Body(body_key, self.encoder.size, hidden)
-        self.mean_head = Linear(mean_key, hidden[-1], len(self.low), scale=1e-3)
-        self.value_head = Linear(value_key, hidden[-1], 1, scale=1e-3)
-        self.std_parameter = jnp.zeros(len(self.low))
-
-    @property
-    def bounded(self) -> bool:
-        return bool(np.all(np.isfinite((*self.low, *self.high))))
-
-    def __call__(self, observation: Array) -> tuple[Gaussian, Float[Array, ""]]:
-        features = self.body(self.encoder(observation))
-        mean = self.mean_head(features)
-        std = jax.nn.softplus(self.std_parameter)
-        if self.bounded:
-            low, high = jnp.asarray(self.low), jnp.asarray(self.high)
-            mean = (low + high) / 2 + (high - low) / 2 * jnp.tanh(mean)
-            std = (high - low) / 2 * std
-        return Gaussian(mean, std), self.value_head(features)[0]
-
-    def noise(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
-        return jax.random.normal(key, (*shape, len(self.low)))
-
-    def uniform(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
-        low, high = jnp.asarray(self.low), jnp.asarray(self.high)
-        return jax.random.uniform(key, (*shape, len(self.low)), minval=low, maxval=high)
-
-    @property
-    def log_uniform(self) -> float:
-        return -sum(math.log(high - low) for low, high in zip(self.low, self.high, strict=True))
-
-
-class CategoricalActorCritic(ActorCritic):
-    """A softmax over a finite number of actions."""
-
-    body: Body
-    value_head: Linear
-    logits_head: Linear
-    encoder: Encoder
-    num_actions: int = eqx.field(static=True)
-
-    def __init__(
-        self,
-        key: PRNGKeyArray,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.spaces.Discrete,
-        hidden: Sequence[int],
-    ):
-        body_key, logits_key, value_key = jax.random.split(key, 3)
-        self.encoder = Encoder(observation_space)
-        self.num_actions = Encoder(action_space).size
-        self.body = Body(body_key, self.encoder.size, hidden)
-        self.logits_head = Linear(logits_key, hidden[-1], self.num_actions, scale=1e-3)
-        self.value_head = Linear(value_key, hidden[-1], 1, scale=1e-3)
-
-    def __call__(self, observation: Array) -> tuple[Categorical, Float[Array, ""]]:
-        features = self.body(self.encoder(observation))
-        return Categorical(self.logits_head(features)), self.value_head(features)[0]
-
-    def noise(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
-        return jax.random.gumbel(key, (*shape, self.num_actions))
-
-    def uniform(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
-        return jax.random.randint(key, shape, 0, self.num_actions, jnp.int32)
-
-    @property
-    def log_uniform(self) -> float:
-        return -math.log(self.num_actions)
 
 
 def actor_critic(
@@ -275,29 +396,13 @@ def actor_critic(
     observation_space: gymnasium.Space[Any],
     action_space: gymnasium.Space[Any],
     hidden: Sequence[int],
-) -> GaussianActorCritic | CategoricalActorCritic:
-    """A fresh policy for these spaces: normal for a Box of actions, softmax for a Discrete."""
+    normalise: bool = False,
+) -> ActorCritic:
+    """A fresh policy for these spaces.
+
+    Normal for a Box of actions, softmax for Discrete and MultiDiscrete, coins for MultiBinary. With
+    `normalise` it reads its observations less their running mean and over their running standard
+    deviation, which whoever trains it has to update (`policy.normaliser.update`).
+    """
     check_spaces(observation_space, action_space)
-    if isinstance(action_space, gymnasium.spaces.Box):
-        return GaussianActorCritic(key, observation_space, action_space, hidden)
-    assert isinstance(action_space, gymnasium.spaces.Discrete)
-    return CategoricalActorCritic(key, observation_space, action_space, hidden)
-
-
-def check_spaces(
-    observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
-) -> None:
-    """Raises ValueError if no policy here can see the one or act in the other."""
-    Encoder(observation_space)
-    if isinstance(action_space, gymnasium.spaces.Box):
-        if len(action_space.shape) != 1 or np.any(action_space.low >= action_space.high):
-            raise ValueError(
-                f"the action space is {action_space}; a Box of actions must have one axis, and low "
-                "below high everywhere. gymnasium.wrappers.TransformAction can reshape actions."
-            )
-    elif isinstance(action_space, gymnasium.spaces.Discrete):
-        Encoder(action_space)
-    else:
-        raise ValueError(
-            f"the action space is {action_space}; policies act in a Box or Discrete space."
-        )
+    return ActorCritic(key, observation_space, action_space, hidden, normalise)

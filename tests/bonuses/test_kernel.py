@@ -10,9 +10,10 @@ import pytest
 import scipy.spatial.distance
 from gymnasium.spaces import Box, Discrete
 
-from eniac.bonuses.base import Buffer, Pairs, Spaces
-from eniac.bonuses.kernel import NUM_MEDIAN, Kernel, median_distance
-from eniac.cover import log_det
+from eniac.bonuses.kernel import Kernel
+from eniac.buffer import Buffer, Pairs
+from eniac.features import NUM_MEDIAN, median_distance
+from eniac.spaces import PairEncoder, Spaces
 
 SPACES = Spaces(Box(-3.0, 3.0, (2,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
 CAPACITY = 3
@@ -33,11 +34,11 @@ fit = jax.jit(Kernel.fit, static_argnums=0)
 
 def fitted(rule, *visits):
     """The bonus after one fit for each of `visits`, and the buffer of all."""
-    bonus = rule.init(jax.random.key(0), SPACES, (8,), CAPACITY)
+    bonus = rule.init(jax.random.key(0), SPACES, (8,))
     buffer = Buffer.empty(SPACES, CAPACITY * NUM)
-    for visit in visits:
-        buffer = buffer.add(visit)
-        bonus = fit(rule, jax.random.key(1), bonus, buffer, visit, some(9, 1))
+    for place, visit in enumerate(visits):
+        buffer = buffer.add(jax.random.key(0), visit, NUM, place)
+        bonus = fit(rule, jax.random.key(1), bonus, buffer, some(9, 1))
     return bonus, buffer
 
 
@@ -55,8 +56,8 @@ def test_features_have_the_products_of_the_gaussian_kernel(inverse_width):
 
     @jax.jit
     def drawn(key):
-        bonus = rule.init(key, SPACES, (8,), 1)
-        bonus = eqx.tree_at(lambda b: b.inverse_width, bonus, jnp.asarray(inverse_width))
+        bonus = rule.init(key, SPACES, (8,))
+        bonus = eqx.tree_at(lambda b: b.features.inverse_width, bonus, jnp.asarray(inverse_width))
         return jax.vmap(bonus.features)(*pairs)
 
     phi = np.concatenate([drawn(jax.random.key(i)) for i in range(num_draws)], axis=1)
@@ -75,9 +76,6 @@ def test_the_precision_is_the_inverse_of_the_ridge_and_the_sum_over_all_visits()
     phi = features(bonus, buffer.pairs)
     exact = np.linalg.inv(RULE.ridge * np.eye(8) + phi.T @ phi)
     np.testing.assert_allclose(bonus.precision, exact, rtol=1e-3, atol=1e-4 * np.abs(exact).max())
-    for place, visit in enumerate(visits):
-        phi = features(bonus, visit)
-        np.testing.assert_allclose(bonus.covariances[place], phi.T @ phi, rtol=1e-4, atol=1e-4)
 
 
 def test_the_bonus_is_the_ellipsoid_norm_times_the_coefficient():
@@ -105,26 +103,44 @@ def test_more_visits_lower_the_bonus_everywhere_and_most_where_they_were():
     assert np.mean(jax.vmap(once)(*far)) > 3 * np.mean(jax.vmap(once)(*near))
 
 
-def test_a_coefficient_of_zero_is_the_bonus_zero_and_keeps_the_covariances():
+def test_a_coefficient_of_zero_is_the_bonus_zero():
     zero, _ = fitted(replace(RULE, coefficient=0.0), some(0))
-    one, _ = fitted(RULE, some(0))
     np.testing.assert_array_equal(jax.vmap(zero)(*some(1)), np.zeros(NUM))
-    np.testing.assert_array_equal(zero.covariances, one.covariances)
+
+
+def test_a_row_of_weight_three_is_three_visits():
+    thrice = Buffer.empty(SPACES, CAPACITY * NUM)
+    for place in range(3):
+        thrice = thrice.add(jax.random.key(0), some(0), NUM, place)
+    once = Buffer.empty(SPACES, CAPACITY * NUM).add(jax.random.key(0), some(0), NUM, 0)
+    once = eqx.tree_at(lambda b: b.weight, once, 3 * once.weight)
+    start = RULE.init(jax.random.key(0), SPACES, (8,))
+    a, b = (fit(RULE, jax.random.key(1), start, x, some(9, 1)) for x in (thrice, once))
+    np.testing.assert_allclose(a.precision, b.precision, rtol=1e-3, atol=1e-5)
+
+
+def test_the_covariance_is_the_same_in_chunks(monkeypatch):
+    bonus, buffer = fitted(RULE, some(0), some(1))
+    whole = bonus.features.gram(buffer.pairs, buffer.weight, buffer.count)
+    monkeypatch.setattr("eniac.features.CHUNK_FLOATS", 8 * 31)  # chunks of 31 of the 150 rows
+    chunks = bonus.features.gram(buffer.pairs, buffer.weight, buffer.count)
+    np.testing.assert_allclose(chunks, whole, rtol=1e-4, atol=1e-4)
 
 
 def test_the_bonus_is_zero_before_the_first_fit():
-    bonus = RULE.init(jax.random.key(0), SPACES, (8,), CAPACITY)
+    bonus = RULE.init(jax.random.key(0), SPACES, (8,))
     np.testing.assert_array_equal(jax.vmap(bonus)(*some(1)), np.zeros(NUM))
 
 
 def test_the_papers_kernel_has_width_one_whatever_the_data():
-    assert float(fitted(RULE, some(0, scale=100.0))[0].inverse_width) == 1.0
+    assert float(fitted(RULE, some(0, scale=100.0))[0].features.inverse_width) == 1.0
 
 
 def test_the_median_distance_is_that_of_all_pairs_but_for_sampling():
     pairs = some(3, 2000, scale=2.0)
-    encoder = RULE.init(jax.random.key(0), SPACES, (8,), 1).encoder
-    got = float(median_distance(jax.random.key(4), encoder, pairs))
+    encoder = PairEncoder(SPACES, with_action=True)
+    rows = jax.random.randint(jax.random.key(4), (2, NUM_MEDIAN), 0, 2000)
+    got = float(median_distance(encoder, pairs, rows))
     every = scipy.spatial.distance.pdist(vectors(pairs))
     # The median of n draws lies at a quantile of standard deviation 1 / (2 sqrt n).
     assert abs(np.mean(every <= got) - 0.5) < 3.5 / (2 * np.sqrt(NUM_MEDIAN))
@@ -133,10 +149,23 @@ def test_the_median_distance_is_that_of_all_pairs_but_for_sampling():
 def test_the_median_sets_the_width_at_the_first_fit_and_never_again():
     rule = replace(RULE, bandwidth="median")
     first, _ = fitted(rule, some(0))
-    median = median_distance(jax.random.key(1), first.encoder, some(0))
-    np.testing.assert_allclose(first.inverse_width, 1 / median**2, rtol=1e-5)
+    rows = jax.random.randint(jax.random.key(1), (2, NUM_MEDIAN), 0, NUM)
+    median = median_distance(first.features.encoder, some(0), rows)
+    np.testing.assert_allclose(first.features.inverse_width, 1 / median**2, rtol=1e-5)
     later, _ = fitted(rule, some(0), some(1, scale=50.0))
-    np.testing.assert_array_equal(later.inverse_width, first.inverse_width)
+    np.testing.assert_array_equal(later.features.inverse_width, first.features.inverse_width)
+
+
+def test_a_fit_without_data_leaves_the_width_to_be_set():
+    rule = replace(RULE, bandwidth="median")
+    start = rule.init(jax.random.key(0), SPACES, (8,))
+    empty = Buffer.empty(SPACES, CAPACITY * NUM)
+    bonus = fit(rule, jax.random.key(1), start, empty, some(9, 1))
+    assert not bool(bonus.features.chosen)
+    buffer = empty.add(jax.random.key(0), some(0), NUM, 0)
+    bonus = fit(rule, jax.random.key(1), bonus, buffer, some(9, 1))
+    assert bool(bonus.features.chosen)
+    assert float(bonus.features.inverse_width) != 1
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2])
@@ -145,35 +174,20 @@ def test_points_that_are_mostly_the_same_still_have_a_kernel(share):
     same = Pairs(jnp.ones((NUM, 2)).at[:moved].add(2.0), jnp.zeros((NUM, 1)))
     bonus, _ = fitted(replace(RULE, bandwidth="median"), same)
     # All distances that are not zero are 2 sqrt 2.
-    np.testing.assert_allclose(bonus.inverse_width, 1 / 8 if moved else 1.0, rtol=1e-5)
+    np.testing.assert_allclose(bonus.features.inverse_width, 1 / 8 if moved else 1.0, rtol=1e-5)
     # NUM - moved visits allow no more than that, and the ridge takes a little.
     there = float(bonus(same.observation[-1], same.action[-1]))
     assert there <= 1 / np.sqrt(NUM - moved) * (1 + 1e-3)
     np.testing.assert_allclose(there, 1 / np.sqrt(NUM - moved), rtol=0.02)
 
 
-def test_a_fit_with_a_full_buffer_counts_nothing_twice():
-    bonus, buffer = fitted(RULE, some(0), some(1), some(2))
-    full = buffer.add(some(3))
-    again = fit(RULE, jax.random.key(1), bonus, full, some(2), some(9, 1))
-    np.testing.assert_allclose(again.precision, bonus.precision, rtol=1e-4)
-
-
-def test_the_weights_are_the_log_det_weights_of_the_covariances_with_their_ridge():
-    bonus, _ = fitted(RULE, some(0), some(1, scale=3.0))
-    got = RULE.weights(bonus, jnp.asarray(2), CAPACITY)
-    phi = [features(bonus, pairs) for pairs in (some(0), some(1, scale=3.0))]
-    data = jnp.asarray([x.T @ x + RULE.ridge * np.eye(8) for x in phi], jnp.float32)
-    np.testing.assert_allclose(got[:2], log_det(data, jnp.asarray(2)), atol=1e-3)
-    assert float(got[2]) == 0
-
-
 def test_discrete_pairs_have_a_bonus_each():
     spaces = Spaces(Discrete(3), Discrete(2))
     rule = Kernel(features=32)
-    bonus = rule.init(jax.random.key(0), spaces, (8,), 1)
+    bonus = rule.init(jax.random.key(0), spaces, (8,))
     visit = Pairs(jnp.asarray([0] * 8 + [1, 2]), jnp.asarray([0] * 8 + [1, 0]))
-    bonus = fit(rule, jax.random.key(1), bonus, Buffer.empty(spaces, 10).add(visit), visit, visit)
+    buffer = Buffer.empty(spaces, 10).add(jax.random.key(0), visit, 10, 0)
+    bonus = fit(rule, jax.random.key(1), bonus, buffer, visit)
     value = lambda s, a: float(bonus(jnp.asarray(s), jnp.asarray(a)))  # noqa: E731
     assert value(0, 0) < value(1, 1) < value(1, 0)
 

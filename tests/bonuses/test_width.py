@@ -13,8 +13,9 @@ import pytest
 import scipy.stats
 from gymnasium.spaces import Box, Discrete
 
-from eniac.bonuses.base import Buffer, PairEncoder, Pairs, Spaces
 from eniac.bonuses.width import Width, WidthQuality, judge, moments
+from eniac.buffer import Buffer, Pairs
+from eniac.spaces import PairEncoder, Spaces
 from line import OPTIONS
 
 SPACES = Spaces(Box(-1.0, 1.0, (2,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
@@ -27,7 +28,7 @@ CONSTRAINED = Width(
     query_size=400,
     query_batch=20,
     buffer_batch=64,
-    wide=0.0,
+    uniform_share=0.0,
     epsilon=EPSILON,
 )
 LAGRANGIAN = replace(CONSTRAINED, training="lagrangian", normaliser="max", reinitialise=False)
@@ -50,15 +51,23 @@ LEFT = points(0, 400, [-1, -1], [-1 / 3, 1])
 RIGHT = points(1, 400, [1 / 3, -1], [1, 1])
 QUERY = points(2, 400, [-1, -1], [1, 1])
 NOTHING = Buffer.empty(SPACES, CAPACITY)
+STATE = PairEncoder(SPACES, with_action=False)
 
 
 def first(rule, spaces=SPACES):
-    return rule.init(jax.random.key(0), spaces, HIDDEN, 3)
+    return rule.init(jax.random.key(0), spaces, HIDDEN)
+
+
+def holding(*visits, buffer=NOTHING):
+    """A buffer with these in it."""
+    for place, pairs in enumerate(visits):
+        buffer = buffer.add(jax.random.key(0), pairs, pairs.action.shape[0], place)
+    return buffer
 
 
 def fitted(rule, buffer, query=QUERY, bonus=None):
     bonus = first(rule) if bonus is None else bonus
-    return fit(rule, jax.random.key(2), bonus, buffer, query, query)
+    return fit(rule, jax.random.key(2), bonus, buffer, query)
 
 
 def values(function, pairs):
@@ -72,7 +81,7 @@ def same(a, b):
 @pytest.fixture(scope="module")
 def width():
     """The width of the data on the left."""
-    return fitted(CONSTRAINED, NOTHING.add(LEFT))
+    return fitted(CONSTRAINED, holding(LEFT))
 
 
 # The loss
@@ -95,7 +104,7 @@ def network(f, x):
 
 
 def test_the_lagrangian_loss_is_the_negative_of_the_papers_equation():
-    f, twin = (LAGRANGIAN.network(jax.random.key(i), 2, (3,)) for i in range(2))
+    f, twin = (LAGRANGIAN.network(jax.random.key(i), STATE, (3,)) for i in range(2))
     difference = lambda x: network(f, np.asarray(x)) - network(twin, np.asarray(x))  # noqa: E731
     on_data, on_query = difference(LEFT.observation[:5]), difference(QUERY.observation[:3])
     loss, agreement = LAGRANGIAN.loss(jnp.asarray(on_data), jnp.asarray(on_query), jnp.ones(()))
@@ -116,11 +125,17 @@ def test_training_is_rmsprop_on_the_papers_loss():
     # One pair of data and one query, so that every minibatch is the same and three steps can be
     # followed by hand: gradients by finite differences, in float64.
     rule = replace(LAGRANGIAN, outer=1, inner=3, query_batch=1, buffer_batch=1, push=0.3)
-    f, twin = (rule.network(jax.random.key(i), 2, (3,)) for i in (5, 6))
+    f, twin = (rule.network(jax.random.key(i), STATE, (3,)) for i in (5, 6))
     f = jax.tree.map(lambda x: x + 0.5, f)
     data, query = np.array([[0.4, -0.2]]), np.array([[0.9, 0.7]])
     got, _ = train(
-        rule, jax.random.key(0), f, twin, jnp.asarray(data), jnp.asarray(1), jnp.asarray(query)
+        rule,
+        jax.random.key(0),
+        f,
+        twin,
+        jnp.asarray(data),
+        jnp.zeros((1, 3, 1), int),
+        jnp.asarray(query),
     )
 
     leaves, structure = jax.tree.flatten(f)
@@ -151,7 +166,7 @@ def test_training_is_rmsprop_on_the_papers_loss():
 
 def test_queries_among_the_data_make_the_papers_width_a_constant_which_is_noticed():
     rule = replace(LAGRANGIAN, outer=500, inner=10, learning_rate=3e-5)
-    bonus = fitted(rule, NOTHING.add(LEFT), query=LEFT)
+    bonus = fitted(rule, holding(LEFT), query=LEFT)
     x = np.asarray(LEFT.observation)
     difference = network(bonus.f, x) - network(bonus.twin, x)
     optimum = -rule.push / (2 * (1 - rule.weight))
@@ -165,7 +180,7 @@ def test_queries_among_the_data_make_the_papers_width_a_constant_which_is_notice
 
 def test_training_moves_f_only():
     before = first(BRIEF)
-    after = fitted(BRIEF, NOTHING.add(LEFT), LEFT, before)
+    after = fitted(BRIEF, holding(LEFT), LEFT, before)
     assert same(after.twin, before.f)  # kept from the last fit, and copied
     assert not same(after.f, before.f)
 
@@ -184,9 +199,9 @@ def test_a_width_that_diverged_is_said_and_the_bonus_before_is_kept(rule):
     before = eqx.tree_at(
         lambda b: (b.f, b.normaliser, b.center),
         first(rule),
-        (rule.network(jax.random.key(7), 2, HIDDEN), jnp.asarray(0.3), jnp.asarray([0.1, 0.2])),
+        (rule.network(jax.random.key(7), STATE, HIDDEN), jnp.asarray(0.3), jnp.asarray([0.1, 0.2])),
     )
-    after = fitted(rule, NOTHING.add(LEFT), bonus=before)
+    after = fitted(rule, holding(LEFT), bonus=before)
     assert bool(after.quality.diverged)
     np.testing.assert_array_equal(values(after, QUERY), values(before, QUERY))
     assert np.all(values(after, QUERY) > 0)
@@ -198,9 +213,9 @@ def test_a_width_that_diverged_is_said_and_the_bonus_before_is_kept(rule):
 def test_the_constraint_holds_on_the_data_but_for_a_swing(width):
     # The multiplier follows the bound from both sides and keeps swinging about it, so that the
     # network that training ends with may be off by a factor: 10 at most, 2 in the median.
-    buffer, roots = NOTHING.add(LEFT), []
+    buffer, roots = holding(LEFT), []
     for seed in range(7):
-        bonus = fit(CONSTRAINED, jax.random.key(seed), width, buffer, QUERY, QUERY)
+        bonus = fit(CONSTRAINED, jax.random.key(seed), width, buffer, QUERY)
         roots.append(np.sqrt(np.mean(values(bonus.width, LEFT) ** 2)))
         np.testing.assert_allclose(bonus.quality.constraint, roots[-1], rtol=0.05)
         assert values(bonus.width, RIGHT).mean() > 10 * values(bonus.width, LEFT).mean()
@@ -226,7 +241,7 @@ def test_the_width_is_large_where_there_are_no_data(width):
 
 
 def test_the_width_shrinks_as_data_grow(width):
-    more = fitted(CONSTRAINED, NOTHING.add(LEFT).add(RIGHT))
+    more = fitted(CONSTRAINED, holding(LEFT, RIGHT))
     assert values(more.width, RIGHT).mean() < 0.1 * values(width.width, RIGHT).mean()
     assert values(more.width, QUERY).mean() < 0.75 * values(width.width, QUERY).mean()
 
@@ -247,16 +262,18 @@ def test_a_fit_without_any_data_is_finite(width):
 
 
 def test_rows_of_the_buffer_beyond_its_count_do_not_matter(width):
-    buffer = NOTHING.add(LEFT)
+    buffer = holding(LEFT)
     garbage = jax.tree.map(lambda x: x.at[400:].set(7.0), buffer.pairs)
-    assert same(fitted(CONSTRAINED, Buffer(garbage, buffer.count)), width)
+    assert same(fitted(CONSTRAINED, eqx.tree_at(lambda b: b.pairs, buffer, garbage)), width)
 
 
 def test_a_width_of_the_state_ignores_the_action_and_one_of_the_pair_does_not(width):
     moved = QUERY._replace(action=-QUERY.action)
     np.testing.assert_array_equal(values(width, moved), values(width, QUERY))
     pair = first(replace(CONSTRAINED, of="state-action"))
-    pair = eqx.tree_at(lambda b: b.f, pair, CONSTRAINED.network(jax.random.key(7), 3, HIDDEN))
+    pair = eqx.tree_at(
+        lambda b: b.f, pair, CONSTRAINED.network(jax.random.key(7), pair.encoder, HIDDEN)
+    )
     assert np.mean(values(pair, moved) != values(pair, QUERY)) > 0.9
 
 
@@ -267,8 +284,8 @@ def test_a_width_of_discrete_pairs_tells_visited_from_unvisited():
     seen = np.isin(np.arange(8), [0, 3, 4])
     data = Pairs(*(jnp.tile(x[seen], 10) for x in (state, action)))
     query = Pairs(jnp.tile(state, 10), jnp.tile(action, 10))
-    buffer = Buffer.empty(spaces, 30).add(data)
-    bonus = fit(rule, jax.random.key(1), first(rule, spaces), buffer, query, query)
+    buffer = holding(data, buffer=Buffer.empty(spaces, 30))
+    bonus = fit(rule, jax.random.key(1), first(rule, spaces), buffer, query)
     widths = values(bonus.width, Pairs(state, action))
     assert widths[~seen].min() > widths[seen].max()
     assert widths[~seen].mean() > 4 * widths[seen].mean()
@@ -301,20 +318,21 @@ def test_f_is_new_or_the_last_one_and_its_twin_a_copy_or_fresh(width):
         assert 0 < np.abs(a - b).max() < 0.06
 
 
-def test_inputs_are_standardised_over_data_and_queries_in_equal_parts():
+def test_inputs_are_standardised_over_data_by_weight_and_queries_in_equal_parts():
     rng = np.random.default_rng(0)
     visited, asked = rng.normal(3, 2, (50, 2)), rng.normal(-1, 5, (20, 2))
     visited[30:] = 99  # empty places
-    center, spread = moments(jnp.asarray(visited), jnp.arange(50) < 30, jnp.asarray(asked))
-    both = np.concatenate([visited[:30], asked])
-    weight = np.concatenate([np.full(30, 0.5 / 30), np.full(20, 0.5 / 20)])
+    weight = np.where(np.arange(50) < 30, rng.integers(1, 9, 50), 0)
+    center, spread = moments(*map(jnp.asarray, (visited, weight.astype(np.float32), asked)))
+    both = np.concatenate([visited, asked])
+    weight = np.concatenate([0.5 * weight / weight.sum(), np.full(20, 0.5 / 20)])
     mean = weight @ both
     np.testing.assert_allclose(center, mean, rtol=1e-5)
     np.testing.assert_allclose(spread, np.sqrt(weight @ (both - mean) ** 2), rtol=1e-5)
 
 
 def test_an_input_that_never_changes_is_not_divided_by_zero():
-    _, spread = moments(jnp.ones((4, 2)), jnp.ones(4, bool), jnp.ones((3, 2)))
+    _, spread = moments(jnp.ones((4, 2)), jnp.ones(4), jnp.ones((3, 2)))
     np.testing.assert_array_equal(spread, [1, 1])
 
 
@@ -322,7 +340,7 @@ def test_an_input_that_never_changes_is_not_divided_by_zero():
 def test_wide_queries_are_uniform_in_the_box_around_what_was_seen_within_the_bounds(bounded):
     limit = 1.0 if bounded else np.inf
     spaces = SPACES._replace(observation=Box(-limit, limit, (2,), np.float32))
-    rule = replace(CONSTRAINED, wide=0.75, reach=2.0)
+    rule = replace(CONSTRAINED, uniform_share=0.75, box_scale=2.0)
     visited = jnp.asarray([[-0.9, 0.0], [0.3, 0.1], [50.0, 50.0]])  # the last place is empty
     asked = jnp.tile(jnp.asarray([[0.1, -0.1]]), (400, 1))
     encoder = PairEncoder(spaces, with_action=False)
@@ -339,7 +357,7 @@ def test_wide_queries_are_uniform_in_the_box_around_what_was_seen_within_the_bou
 
 def test_wide_queries_of_a_discrete_space_are_all_its_elements_alike():
     encoder = PairEncoder(Spaces(Discrete(3), Discrete(2)), with_action=True)
-    rule = replace(CONSTRAINED, wide=1.0)
+    rule = replace(CONSTRAINED, uniform_share=1.0)
     one_pair = jnp.tile(encoder(jnp.asarray(0), jnp.asarray(0)), (600, 1))
     got = np.asarray(
         rule.widened(jax.random.key(0), encoder, one_pair, jnp.ones(600, bool), one_pair)
@@ -371,7 +389,7 @@ def test_the_normaliser_is_a_high_quantile_and_the_ratio_is_clipped(width):
 
 
 def test_the_papers_normaliser_is_the_maximum_over_the_queries_and_nothing_is_clipped():
-    bonus = fitted(BRIEF, NOTHING.add(LEFT), query=LEFT)
+    bonus = fitted(BRIEF, holding(LEFT), query=LEFT)
     largest = values(bonus.width, LEFT).max()
     np.testing.assert_allclose(bonus.normaliser, largest, rtol=1e-4)
     np.testing.assert_allclose(values(bonus, LEFT).max(), 0.5, rtol=1e-4)
@@ -414,9 +432,10 @@ def test_a_width_that_is_constant_or_not_finite_is_told(asked, visited, collapse
 def test_a_bound_that_cannot_be_kept_leaves_the_multiplier_finite():
     # f' has weights of its own, and a step of 1e-30 brings f no nearer.
     rule = replace(CONSTRAINED, outer=20, learning_rate=1e-30, dual_step=1.0)
-    f, twin = (rule.network(jax.random.key(i), 2, HIDDEN) for i in range(2))
+    f, twin = (rule.network(jax.random.key(i), STATE, HIDDEN) for i in range(2))
     x = LEFT.observation
-    f, multiplier = train(rule, jax.random.key(0), f, twin, x, jnp.asarray(400), x)
+    rows = jax.random.randint(jax.random.key(1), (rule.outer, rule.inner, 64), 0, 400)
+    f, multiplier = train(rule, jax.random.key(0), f, twin, x, rows, x)
     assert 1e10 < multiplier < np.inf
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(f))
 
@@ -424,13 +443,30 @@ def test_a_bound_that_cannot_be_kept_leaves_the_multiplier_finite():
 @pytest.mark.slow
 def test_a_fresh_twin_is_pulled_towards_f_on_the_data():
     rule = replace(CONSTRAINED, twin="fresh")
-    bonus = fitted(rule, NOTHING.add(LEFT))
+    bonus = fitted(rule, holding(LEFT))
     visited, unvisited = values(bonus.width, LEFT), values(bonus.width, RIGHT)
     assert unvisited.mean() > 5 * visited.mean()
 
 
-def test_the_cover_is_weighed_equally(width):
-    np.testing.assert_array_equal(CONSTRAINED.weights(width, jnp.asarray(2), 3), [0.5, 0.5, 0])
+def test_encodings_that_are_too_many_are_a_random_part_of_them(width, monkeypatch):
+    # 200 rows of two numbers each, of the 800 in the buffer and the 400 queries.
+    monkeypatch.setattr("eniac.bonuses.width.MAX_FLOATS", 400)
+    bonus = jax.jit(
+        lambda *args: CONSTRAINED.fit(*args), compiler_options=OPTIONS
+    )(jax.random.key(2), first(CONSTRAINED), holding(LEFT), QUERY)  # fmt: skip
+    visited, unvisited = values(bonus.width, LEFT), values(bonus.width, RIGHT)
+    assert unvisited.mean() > 10 * visited.mean()
+    assert jax.tree.structure(bonus) == jax.tree.structure(width)
+
+
+def test_rows_of_a_bounded_buffer_count_by_their_weights(width):
+    # All on the right has next to no weight: it is as if it had not been seen.
+    buffer = holding(LEFT, RIGHT, buffer=Buffer.empty(SPACES, CAPACITY, bounded=True))
+    light = eqx.tree_at(lambda b: b.weight, buffer, buffer.weight.at[400:].set(1e-6))
+    bonus = fitted(CONSTRAINED, light)
+    assert values(bonus.width, RIGHT).mean() > 10 * values(bonus.width, LEFT).mean()
+    both = fitted(CONSTRAINED, buffer)
+    assert values(both.width, RIGHT).mean() < 0.1 * values(bonus.width, RIGHT).mean()
 
 
 @pytest.mark.parametrize(
@@ -441,8 +477,8 @@ def test_the_cover_is_weighed_equally(width):
         ("learning_rate", 0.0),
         ("epsilon", -1.0),
         ("push", -0.1),
-        ("wide", 1.5),
-        ("reach", 0.0),
+        ("uniform_share", 1.5),
+        ("box_scale", 0.0),
         ("threshold", 0.0),
         ("quantile", 0.0),
         ("training", "lagrange"),

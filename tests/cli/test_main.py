@@ -1,5 +1,7 @@
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 from PIL import Image
@@ -10,7 +12,7 @@ from eniac.cli.main import COMMANDS, main
 from eniac.runs.log import read_records
 
 SMALL = [
-    *("--num-envs", "8", "--trajectory", "16", "--loops", "1"),
+    *("--num-envs", "8", "--rollout-length", "16", "--updates-per-round", "1"),
     *("--hidden", "8", "--evaluation.episodes", "4"),
 ]
 
@@ -25,10 +27,19 @@ def _run(*arguments):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """The folder of a run that was trained and made longer from the command line."""
+    """The folder of a run that was trained from the command line."""
     folder = tmp_path_factory.mktemp("cli") / "run"
     options = ["--env", "Chain-4", "--horizon", "6", "--seeds", "2", "--epochs", "2"]
-    assert _run("train", "ppo", *options, *SMALL, "--ppo.clip", "0.3", "--out", str(folder)) == 0
+    assert _run("train", "ppo", *options, *SMALL, "--update.clip", "0.3", "--out", str(folder)) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def host_run(tmp_path_factory):
+    """The same in an environment of gymnasium's."""
+    folder = tmp_path_factory.mktemp("cli") / "host"
+    options = ["--env", "FrozenLake-v1", "--horizon", "9", "--epochs", "1", "--out", str(folder)]
+    assert _run("train", "ppo", *options, *SMALL) == 0
     return folder
 
 
@@ -46,6 +57,19 @@ def test_help_names_every_command(capsys):
     assert _run("--help") == 0
     out = capsys.readouterr().out
     assert all(name in out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version", None])
+def test_help_comes_at_once_because_it_imports_nothing_heavy(argument):
+    program = (
+        "import sys; from eniac.cli.main import main; main(sys.argv[1:]); "
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    command = [sys.executable, "-c", program, *([argument] if argument else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    imported = set(done.stdout.splitlines()[-1].split())
+    assert "eniac" in imported
+    assert imported & {"jax", "numpy", "gymnasium", "tyro", "rich", "matplotlib"} == set()
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
@@ -71,18 +95,22 @@ def test_every_option_of_a_command_is_explained(name, capsys):
         ("train ppo --env DeepSee-5", ["'DeepSee-5'", "DeepSea-v0"]),
         ("train ppo --epochs 0", ["epochs is 0", "1 or more"]),
         ("train ppo --epochs many", ["--epochs", "many"]),
-        ("train ppo --ppo.clip -1", ["ppo.clip is -1.0", "above 0"]),
-        ("train ppo --ppo.clap 1", ["--ppo.clap", "--ppo.clip"]),
-        ("train ppo --ppo.optimizer sgd", ["'sgd'", "rmsprop"]),
+        ("train ppo --update.clip -1", ["clip is -1.0", "above 0"]),
+        ("train ppo --update.clap 1", ["--update.clap", "--update.clip"]),
+        ("train ppo --update.optimizer sgd", ["'sgd'", "rmsprop"]),
         ("train eniac-spi-sample --env DeepSea-4 --gamma 1.5", ["gamma is 1.5", "between 0 and 1"]),
+        ("train eniac-spi-sample --depth 4", ["eniac-spi-sample has no --depth"]),
         ("train eniac --depth 3", ["depth is 3", "one of 2, 4, 6"]),
         ("train eniac --preset paper", ["preset is 'paper'", "paper-depth2"]),
+        ("train eniac --bonus widht", ["bonus is 'widht'", "Did you mean 'width'"]),
         ("train ppo --name other", ["--name"]),
         ("train nowhere/config.json", ["nowhere is not the folder of a run"]),
         ("resume nowhere", ["nowhere is not the folder of a run"]),
         ("evaluate nowhere --episodes 0", ["episodes is 0", "1 or more"]),
         ("plot nowhere", ["no epoch in metrics.jsonl"]),
         ("list envz", ["'envz'", "Did you mean 'envs'"]),
+        ("list envs --json", ["only for `eniac list runs`"]),
+        ("list runs nowhere", ["nowhere is not a folder"]),
     ],
 )
 def test_mistakes_are_told_in_a_few_words_with_exit_code_2(
@@ -99,7 +127,9 @@ def test_mistakes_are_told_in_a_few_words_with_exit_code_2(
 
 def test_environments_and_algorithms_are_listed(capsys):
     assert _run("list", "envs") == 0
-    assert "MountainCarContinuous-v0" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    for words in ("MountainCarContinuous-v0", "gymnasium:ID", "envpool:ID", "module:function"):
+        assert words in shown
     assert _run("list", "algorithms") == 0
     assert "ppo" in capsys.readouterr().out
 
@@ -107,7 +137,7 @@ def test_environments_and_algorithms_are_listed(capsys):
 def test_options_reach_the_config(run):
     config = json.loads((run / "config.json").read_text())
     assert config["algorithm"]["name"] == "ppo"
-    assert config["algorithm"]["ppo"]["clip"] == 0.3
+    assert config["algorithm"]["update"]["clip"] == 0.3
     assert config["algorithm"]["hidden"] == [8]
     assert (config["epochs"], config["seeds"], config["horizon"]) == (2, 2, 6)
 
@@ -147,6 +177,15 @@ def test_evaluation_prints_json_that_a_program_can_read(run, capsys):
     assert "cut after 6 steps" in capsys.readouterr().out
 
 
+def test_a_run_on_the_host_is_evaluated_with_another_horizon(host_run, capsys):
+    line = ["evaluate", str(host_run), "--episodes", "13", "--horizon", "2", "--json"]
+    assert _run(*line) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert first["seeds"][0]["length_mean"] == pytest.approx(2, abs=0.5)
+    assert _run(*line) == 0
+    assert json.loads(capsys.readouterr().out) == first
+
+
 def test_an_episode_is_played_to_a_gif(run, capsys):
     assert _run("play", str(run), "--deterministic", "--seed", "1") == 0
     assert "after 6 steps" in capsys.readouterr().out
@@ -168,3 +207,47 @@ def test_policies_are_exported(run, tmp_path):
     assert _run("export", str(run), "--out", str(tmp_path / "out")) == 0
     policy = load_policy(tmp_path / "out" / "seed-1")
     assert type(policy).__module__ == "eniac.policies"
+
+
+def test_a_run_without_a_theorem_has_no_certificate(run, capsys):
+    assert _run("certify", str(run)) == 2
+    assert "no theorem speaks of" in capsys.readouterr().err
+
+
+def test_runs_are_listed_with_how_they_ended_and_damaged_ones_with_the_reason(
+    run, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "300")
+    bad = tmp_path / "bad"
+    (bad / "checkpoints").mkdir(parents=True)
+    (bad / "config.json").write_text("{")
+    good = tmp_path / "inner" / "good"
+    good.mkdir(parents=True)
+    (good / "checkpoints").mkdir()
+    for name in ("config.json", "metrics.jsonl", "manifest.json"):
+        (good / name).write_bytes((run / name).read_bytes())
+    assert _run("list", "runs", str(tmp_path), "--json") == 0
+    rows = {row["folder"]: row for row in json.loads(capsys.readouterr().out)}
+    assert set(rows) == {str(bad), str(good)}
+    row = rows[str(good)]
+    assert (row["algorithm"], row["env"], row["seeds"]) == ("ppo", "Chain-4", 2)
+    assert (row["epochs"], row["steps"], row["ended"]) == (2, 2 * 2 * 8 * 16, "2 epochs")
+    last = [record for record in read_records(run / "metrics.jsonl") if record["epoch"] == 2]
+    assert row["return_mean"] == pytest.approx(sum(r["return_mean"] for r in last) / 2)
+    assert rows[str(bad)]["problem"].startswith("config.json is damaged")
+    assert _run("list", "runs", str(tmp_path)) == 0
+    shown = capsys.readouterr().out
+    assert "ppo" in shown
+    assert "damaged" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate", "play", "cover", "certify", "export"])
+def test_a_run_in_an_environment_given_as_an_object_needs_python(command, run, tmp_path, capsys):
+    config = json.loads((run / "config.json").read_text()) | {"env": "given: my.package.Cave"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    more = ["--out", str(tmp_path / "out")] if command == "export" else []
+    assert _run(command, str(tmp_path), *more) == 2
+    error = capsys.readouterr().err
+    assert "my.package.Cave" in error
+    assert "In Python" in error
+    assert error.count("\n") == 1

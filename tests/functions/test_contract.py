@@ -11,6 +11,7 @@ from eniac.functions import (
     Network,
     Tabular,
     Trees,
+    tangent_features,
 )
 from eniac.functions.inputs import one_hot_pairs, with_actions
 
@@ -263,3 +264,26 @@ def test_a_start_of_another_class_is_refused(name):
     function_class = MAKERS[name]()
     with pytest.raises(ValueError, match="start has shape"):
         function_class.fit(np.zeros((S, A)), np.ones((S, A)), np.zeros(function_class.dim + 1))
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_tangent_features_are_the_slopes_of_log_pi(name):
+    functions = MAKERS[name]()
+    params = 0.1 * functions.sample(np.random.default_rng(1))
+
+    def log_policy(params):
+        table = functions(params)
+        return table - np.log(np.exp(table).sum(axis=1, keepdims=True))
+
+    policy = np.exp(log_policy(params))
+    found = tangent_features(functions.gradient(params), policy)
+    assert np.einsum("sad,sa->sd", found, policy) == pytest.approx(0, abs=1e-12)
+    for i in np.random.default_rng(2).permutation(functions.dim)[:5]:
+        step = 1e-6 * np.eye(functions.dim)[i]
+        slope = (log_policy(params + step) - log_policy(params - step)) / 2e-6
+        assert found[..., i] == pytest.approx(slope, abs=1e-6)
+
+
+def test_a_policy_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match="shape"):
+        tangent_features(np.zeros((2, 2, 3)), np.zeros((2, 3)))

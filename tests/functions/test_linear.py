@@ -2,7 +2,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from eniac.functions.linear import Linear, least_squares_in_ball
+from eniac.functions.ball import least_squares_in_ball
+from eniac.functions.linear import Linear
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -1,11 +1,39 @@
+import sys
+import types
+
 import numpy as np
 import pytest
 
 from eniac.envs import CombinationLock, DeepSea, MountainCarContinuous, make, random_linear_mdp
 from eniac.envs.mdp import random_mdp, river_swim
-from eniac.functions import CLASSES, make_function_class
+from eniac.errors import ConfigError
+from eniac.functions import CLASSES, FunctionClass, make_function_class
 from eniac.functions.inputs import group_equal
 from eniac.theory.planning import Model
+
+
+class Constant(FunctionClass):
+    """A class of somebody's own: one number for all pairs."""
+
+    name = "constant"
+    additive = convex = True
+
+    def __init__(self, num_states, num_actions, bound, inputs, scale=1.0):
+        self.num_states, self.num_actions, self.bound, self.dim = num_states, num_actions, bound, 1
+        self.inputs, self.scale = inputs, scale
+
+    def _fit(self, target, weight, start):
+        return np.array([np.sum(weight * target) / np.sum(weight)])
+
+    def __call__(self, params):
+        return np.full(self.shape, params[0])
+
+    def widths(self, counts, epsilon, threshold=None):
+        return np.full(self.shape, epsilon / np.sqrt(max(np.sum(counts), 1e-12)))
+
+    def sample(self, rng):
+        return rng.uniform(-self.bound, self.bound, size=1)
+
 
 NEEDS = {"aggregation": {"num_groups": 2}, "finite": {"tables": np.full((1, 6, 2), 50.0)}}
 
@@ -40,6 +68,25 @@ def test_a_bound_that_cannot_hold_the_values_is_refused(name):
 def test_an_unknown_name_is_answered_with_the_nearest(name, meant):
     with pytest.raises(ValueError, match=f"Did you mean '{meant}'"):
         make_function_class(name, river_swim(), gamma=0.9)
+
+
+def test_a_class_of_ones_own_is_named_by_its_module(monkeypatch):
+    module = types.ModuleType("somebodys")
+    module.Constant, module.number = Constant, 3
+    monkeypatch.setitem(sys.modules, "somebodys", module)
+    made = make_function_class("somebodys:Constant", river_swim(), gamma=0.9, scale=2.0)
+    assert (made.shape, made.bound, made.scale) == ((6, 2), pytest.approx(100), 2.0)
+    assert made.inputs.shape == (6, 2, 12)
+    assert made(made.fit(np.full((6, 2), 7.0), np.ones((6, 2)))).tolist() == [[7.0] * 2] * 6
+    for name, reason in {
+        "somebodys:number": "subclass of eniac.functions.FunctionClass",
+        "somebodys:Missing": "cannot be imported",
+        "nobodys:Constant": "cannot be imported",
+    }.items():
+        with pytest.raises(ConfigError, match=reason):
+            make_function_class(name, river_swim(), gamma=0.9)
+    with pytest.raises(ConfigError, match=r"no option 'scal'. Did you mean 'scale'"):
+        make_function_class("somebodys:Constant", river_swim(), gamma=0.9, scal=2.0)
 
 
 def test_an_unknown_option_is_answered_with_those_there_are():

@@ -13,7 +13,6 @@ from eniac.functions.tabular import Aggregation, Tabular
 from eniac.provable.exploration import (
     Exploration,
     find_unknown,
-    in_few_dimensions,
     log_det,
     log_det_weights,
     rescale_rewards,
@@ -119,13 +118,6 @@ def test_empty_data_leave_everything_unknown_and_much_data_nothing(kind):
     given = explored(Linear(features, norm_bound=50.0), kind, features=features, ridge=1e-3)
     assert find_unknown(given, np.zeros((4, 2))).all()
     assert not find_unknown(given, np.full((4, 2), 10**6)).any()
-
-
-def test_turning_rows_keeps_their_inner_products():
-    rows = np.random.default_rng(0).normal(size=(6, 40))
-    turned = in_few_dimensions(rows)
-    assert turned.shape == (6, 6)
-    np.testing.assert_allclose(turned @ turned.T, rows @ rows.T, atol=1e-10)
 
 
 def test_log_det_weights_are_those_of_the_cover():

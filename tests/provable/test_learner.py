@@ -1,34 +1,33 @@
-"""The loop: what an epoch does, that it learns, and that a run of it is like any other run."""
+"""The five lines: what each of them does, that they learn, and what a policy is judged by."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from eniac import Config, ConfigError, evaluate_run, load_run, resume, train
-from eniac.algorithms import ALGORITHMS
-from eniac.cli.main import main
+from eniac.algorithm1 import epoch
 from eniac.envs import make
-from eniac.provable import PROVABLE, Provable
+from eniac.provable import PROVABLE, ProvableConfig
 from eniac.provable.learner import pack, unpack
-from eniac.report.play import play_episode
-from eniac.runs.export import load_policy
-from eniac.runs.tensors import flatten
+from eniac.sampling.base import Evaluation
 from eniac.theory.planning import mixture_value, value
+from eniac.widths.sensitivity import subsample
 
 SMALL = {"N": 4, "K": 300, "T": 4, "M": 300, "m": 5.0}
 
 
-def learner(name="eniac-spi-sample", env="DeepSea-3", **settings):
-    parts = replace(PROVABLE[name].default, **{**SMALL, **settings}).for_env(env, {})
-    return parts.build(parts.adapt(make(env)))
+def learner(name="eniac-spi-sample", env="DeepSea-3", evaluation=None, **settings):
+    made = make(env)
+    config = replace(PROVABLE[name].default, **{**SMALL, **settings}).resolve(made, env)
+    return config.build(made, made, evaluation or Evaluation(episodes=20, horizon=made.time_limit))
 
 
 def run(learner, seed=0):
+    """The state after all epochs, and the metrics of the last as numbers."""
     state, metrics = learner.init(seed), {}
-    for _ in range(learner.parts.N):
-        state, metrics = learner.epoch(state)
-    return state, metrics
+    for _ in range(learner.config.N):
+        state, metrics = epoch(learner, state, np.inf)
+    return state, {name: number[0] for name, number in metrics.items()}
 
 
 def test_a_generator_survives_its_journey_through_an_array():
@@ -46,7 +45,8 @@ def test_every_row_finds_the_treasure_of_a_small_sea(name):
     compute = {"alpha": 0.1} if name.endswith("compute") else {}
     state, metrics = run(learner(name, M=1500, T=8, **compute))
     assert metrics["share/last"] > 0.95
-    assert metrics["return_mean"] == pytest.approx(state.values[-1, 0])
+    assert metrics["value/last"] == pytest.approx(state.values[-1, 0])
+    assert metrics["return_mean"] > 0.9
 
 
 def test_an_epoch_counts_what_it_visited_and_what_it_knows():
@@ -72,7 +72,7 @@ def test_the_metrics_are_exact_values_in_the_units_of_the_environment():
     state, metrics = run(given)
     assert given.reward.max() == 1.0
     assert given.model.reward.max() == 5.0
-    assert metrics["return_mean"] == pytest.approx(value(given.model, state.last), abs=1e-6)
+    assert metrics["value/last"] == pytest.approx(value(given.model, state.last), abs=1e-6)
     inner = [mixture_value(given.model, list(policies)) for policies in state.policies]
     assert metrics["value/inner_mixture"] == pytest.approx(inner[-1])
     assert metrics["value/outer_mixture"] == pytest.approx(np.mean(inner))
@@ -107,80 +107,85 @@ def test_a_full_cover_takes_no_more():
     given = learner(N=1)
     state, _ = run(given)
     with pytest.raises(ValueError, match="full after N = 1"):
-        given.epoch(state)
+        given.visit(state)
 
 
-def config(folder, **changes):
-    algorithm = replace(ALGORITHMS["eniac-spi-sample"].default, **SMALL)
-    given = {"env": "DeepSea-3", "seeds": 2, "checkpoint_every": 1, "out": folder}
-    return Config(algorithm, **{**given, **changes})
+def test_metrics_have_an_axis_of_one_round():
+    given = learner(N=1)
+    _, metrics = epoch(given, given.init(0), np.inf)
+    assert given.rounds == 1
+    assert {name: number.shape for name, number in metrics.items()} == dict.fromkeys(metrics, (1,))
+    assert metrics["ran"].tolist() == [True]
+    judged = ("return_mean", "return_std", "return_min", "return_max", "length_mean", "steps")
+    assert {*judged, "nonfinite_rewards"} <= metrics.keys()
 
 
-@pytest.fixture(autouse=True)
-def _no_figure(monkeypatch):
-    monkeypatch.setattr("eniac.runs.engine.draw_all", lambda run, folder: ([], []))
+def test_a_line_changes_only_its_own_part_of_the_state_and_nothing_in_place():
+    given = learner()
+    state = run(given)[0]._replace(epoch=np.asarray(2))
+    before = {name: array.copy() for name, array in state._asdict().items()}
+
+    def changed(old, new):
+        pairs = zip(old._fields, old, new, strict=True)
+        return {name for name, a, b in pairs if not np.array_equal(a, b)}
+
+    visited, samples = given.visit(state)
+    assert changed(state, visited) == {"rng"}
+    assert len(samples.pairs) == 300
+    merged = given.merge(visited, samples)
+    assert changed(visited, merged) == {"visits", "visit_steps"}
+    extended = given.extend(merged, samples)
+    assert changed(merged, extended) == {"weights"}
+    known = given.fit_bonus(extended)
+    assert changed(extended, known) <= {"unknown", "kept"}
+    given.improve(known, np.inf)
+    for name, array in before.items():
+        np.testing.assert_array_equal(getattr(state, name), array, err_msg=name)
 
 
-def test_a_run_can_be_evaluated_played_exported_and_loaded(tmp_path):
-    train(config(tmp_path / "run"))
-    loaded = load_run(tmp_path / "run")
-    assert loaded.states.rng.dtype == np.uint64
-    judged = evaluate_run(loaded, episodes=20)
-    assert [row["epoch"] for row in judged["seeds"]] == [4, 4]
-    assert play_episode(loaded).length == 3
-    policy = load_policy(tmp_path / "run" / "policy" / "seed-1")
-    np.testing.assert_array_equal(policy.probabilities, loaded.states.last[1])
+def test_how_a_policy_is_judged_changes_nothing_that_is_learned():
+    one, other = (
+        run(learner(evaluation=Evaluation(episodes=n, horizon=h)))[0] for n, h in ((1, 2), (50, 9))
+    )
+    for name, a, b in zip(one._fields, one, other, strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=name)
 
 
-def test_a_run_resumed_is_a_run_never_interrupted(tmp_path):
-    train(config(tmp_path / "whole"))
-    train(config(tmp_path / "parts", epochs=2))
-    resume(tmp_path / "parts", epochs=4)
-    whole, parts = (flatten(load_run(tmp_path / name).states) for name in ("whole", "parts"))
-    assert whole.keys() == parts.keys()
-    for name in whole:
-        np.testing.assert_array_equal(whole[name], parts[name], err_msg=name)
-    lines = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("whole", "parts")]
-    assert lines[0] == lines[1]
+def test_the_evaluation_is_of_the_policy_that_is_played():
+    given = learner(
+        "eniac-spi-compute", evaluation=Evaluation(episodes=5, horizon=2, first=1), alpha=0.2
+    )
+    state = given.init(0)._replace(epoch=np.asarray(1))
+    right = given.model.reward.argmin(axis=1)  # the costly move of a deep sea
+    cost = given.model.reward.min()
+    state = state._replace(last=np.eye(2, dtype=np.float32)[right])
+    found = given.evaluate(state)
+    assert float(found["return_mean"]) == pytest.approx(2 * cost)
+    assert float(found["return_first_mean"]) == pytest.approx(cost)
+    assert float(found["return_std"]) == pytest.approx(0.0, abs=1e-6)
+    assert float(found["length_mean"]) == 2.0
+    again, later = given.evaluate(state), given.evaluate(state._replace(last=given.init(0).last))
+    assert float(again["return_mean"]) == float(found["return_mean"])
+    assert float(later["return_std"]) > 0
 
 
-def test_a_seed_that_has_met_its_goal_rests_while_others_go_on(tmp_path):
-    given = config(tmp_path / "run", epochs=4, return_above=0.0)
-    result = train(given)
-    alone = train(replace(given, out=tmp_path / "alone", seed=1, seeds=1))
-    assert result.progress.epochs[1] == alone.progress.epochs[0]
-    assert result.progress.returns[1] == alone.progress.returns[0]
+def test_few_of_the_data_are_kept_and_the_known_set_stays():
+    """A pair of the tabular class needs ten data or so, and hundreds are kept of each."""
+    plain, few = (run(learner(K=20_000, N=2, subsample=flag)) for flag in (False, True))
+    np.testing.assert_array_equal(plain[0].unknown, few[0].unknown)
+    assert plain[0].kept == 40_000
+    assert few[1]["data/kept"] == few[0].kept < 20_000
+    given = learner(K=20_000, N=2, subsample=True)
+    kept = subsample(
+        given.functions, few[0].visits.sum(0), given.config.epsilon**2, np.random.default_rng(0)
+    )
+    assert few[0].kept == pytest.approx(kept.num_kept, rel=0.2)
 
 
-@pytest.mark.parametrize(
-    ("settings", "changes", "words"),
-    [
-        ({}, {"env": "MountainCarContinuous-v0"}, "finitely many states and actions"),
-        ({"bound": 2.0}, {"env": "DeepSea-10"}, "Assumption 4.2"),
-        ({"rewards": "refuse"}, {}, "rewards lie in"),
-        ({"theory_constants": True}, {}, r"takes N \(K \+ T M\) = .* samples"),
-        ({"function_class": "tables"}, {}, "no function class is called 'tables'"),
-        ({}, {"epochs": 9}, "a larger N"),
-    ],
-)
-def test_what_cannot_run_is_refused_with_the_reason(tmp_path, settings, changes, words):
-    algorithm = replace(Provable(), **{**SMALL, **settings})
-    given = {"env": "DeepSea-3", "out": tmp_path / "run", **changes}
-    with pytest.raises(ConfigError, match=words):
-        train(Config(algorithm, **given))
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_run_ends_when_its_cover_is_full_whatever_its_other_rules(tmp_path):
-    result = train(config(tmp_path / "run", return_above=100.0))
-    assert result.progress.epochs.tolist() == [4, 4]
-    assert result.ended == "4 epochs"
-
-
-def test_npg_refuses_trees_before_any_work(tmp_path):
-    algorithm = replace(ALGORITHMS["eniac-npg-sample"].default, function_class="trees", **SMALL)
-    with pytest.raises(ConfigError, match="use SPI"):
-        train(Config(algorithm, env="DeepSea-3", out=tmp_path / "run"))
+def test_a_policy_can_be_read_back_by_its_number_of_states_and_actions():
+    given = learner()
+    assert given.policy_format() == {"kind": "table", "num_states": 10, "num_actions": 2}
+    assert given.policy(given.init(0)).probabilities.shape == (10, 2)
 
 
 @pytest.mark.parametrize(
@@ -203,35 +208,16 @@ def test_npg_refuses_trees_before_any_work(tmp_path):
 )
 def test_impossible_settings_are_refused(settings):
     with pytest.raises(ValueError, match=" is "):
-        Provable(**settings)
-
-
-def test_a_setting_that_is_given_is_kept_and_others_are_chosen_for_the_environment():
-    parts = Provable(K=77, m=3.0).for_env("DeepSea-10", {})
-    assert (parts.K, parts.m, parts.gamma, parts.rewards) == (77, 3.0, 0.9, "scale")
-    assert Provable(epsilon=2.0).for_env("DeepSea-10", {}).m is None
-    assert Provable().for_env("MountainCarContinuous-v0", {}) == Provable()
-
-
-def test_the_command_line_trains_with_any_class_and_resumes(tmp_path, capsys):
-    folder = str(tmp_path / "run")
-    small = ["--N", "3", "--K", "200", "--T", "2", "--M", "200", "--epochs", "2"]
-    options = ["--env", "DeepSea-3", "--function-class", "aggregation"]
-    options += ["--class-options", "num_groups", "10", "--out", folder]
-    assert main(["train", "eniac-npg-compute", *options, *small]) == 0
-    assert "exact discounted values" in capsys.readouterr().out
-    assert main(["resume", folder, "--epochs", "3"]) == 0
-    assert main(["train", "eniac-npg-compute", "--depth", "4"]) == 2
-    assert "has no network" in capsys.readouterr().err
+        ProvableConfig(**settings)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["eniac-spi-sample", "eniac-npg-sample"])
 @pytest.mark.parametrize("env", ["DeepSea-10", "RiverSwim-v0", "CombinationLock-5"])
 def test_the_last_iterate_is_nearly_optimal_where_exploration_is_hard(name, env):
-    parts = PROVABLE[name].default.for_env(env, {})
+    given = learner(name, env, **dict.fromkeys(SMALL))
     for seed in range(3):
-        _, metrics = run(parts.build(parts.adapt(make(env))), seed)
+        _, metrics = run(given, seed)
         assert metrics["share/last"] >= 0.95
 
 
@@ -239,6 +225,5 @@ def test_the_last_iterate_is_nearly_optimal_where_exploration_is_hard(name, env)
 @pytest.mark.parametrize("name", ["spi", "npg"])
 @pytest.mark.parametrize("env", ["DeepSea-20", "CombinationLock-5"])
 def test_without_a_bonus_the_treasure_stays_hidden(name, env):
-    parts = PROVABLE[name].default.for_env(env, {})
-    _, metrics = run(parts.build(parts.adapt(make(env))))
+    _, metrics = run(learner(name, env, **dict.fromkeys(SMALL)))
     assert metrics["share/last"] < 0.5

@@ -5,8 +5,9 @@ import pytest
 from scipy import stats
 
 from eniac.envs import make
-from eniac.provable.policies import Numbered, TablePolicy, softmax
-from eniac.sampling.compiled import evaluate
+from eniac.provable.policies import StateIndexEnv, TablePolicy, softmax
+from eniac.sampling.base import Evaluation
+from eniac.sampling.compiled import CompiledSampler
 from eniac.theory.planning import Model, optimal
 
 
@@ -30,8 +31,9 @@ def test_a_table_is_sampled_by_its_probabilities():
 def test_an_optimal_table_is_worth_the_best_return_when_it_is_played(env, best):
     inner = make(env)
     model = Model.of(inner.tabular(), 0.99)
-    env = Numbered(inner, model.num_states)
+    env = StateIndexEnv(inner, model.num_states)
     policy = TablePolicy(jnp.asarray(optimal(model).policy, jnp.float32))
-    returns = evaluate(env, policy, jax.random.key(0), 20).returns
+    asked = Evaluation(episodes=20)
+    returns = CompiledSampler(env).evaluate(jax.random.key(0), policy, asked).returns
     np.testing.assert_allclose(returns, best, atol=1e-5)
     assert env.observation_space.n == model.num_states

@@ -39,3 +39,20 @@ def test_a_coordinate_without_bounds_is_cut_into_tenths_and_one_that_cannot_chan
 def test_the_share_of_a_line_that_is_visited_is_counted(parts):
     cells = Cells(box([0], [50]))
     assert len(cells.touched(np.arange(parts)[:, None] + 0.5)) == parts
+
+
+def test_a_cell_of_several_parts_is_one_of_each():
+    spaces = gymnasium.spaces
+    space = spaces.Dict({"where": box([0, 0], [1, 1]), "key": spaces.Discrete(3)})
+    cells = Cells(space)
+    seen = {"where": np.array([[0, 0], [0.05, 0], [0.05, 0]]), "key": np.array([1, 1, 2])}
+    assert cells.total is None
+    assert len(cells.touched(seen)) == 2
+
+
+def test_every_picture_is_a_cell():
+    cells = Cells(gymnasium.spaces.Box(0, 255, (32, 32, 3), np.uint8))
+    pictures = np.zeros((3, 32, 32, 3), np.uint8)
+    pictures[2, 5, 5, 0] = 1
+    assert cells.description == "a cell is a picture"
+    assert len(cells.touched(pictures)) == 2

@@ -11,19 +11,21 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import toy
-from eniac import Config, Run, RunError, load_run, train
+from eniac import Config, Run, RunError, load_run, save_gif, train
 from eniac.algorithms import ALGORITHMS
+from eniac.bonuses.zero import Zero
 from eniac.cli.main import main
 from eniac.cover import Cover
 from eniac.envs import make
+from eniac.envs.names import env_from
+from eniac.provable.policies import TablePolicy
 from eniac.report.coverage import cover_report
-from eniac.report.pictures import NoPicture, bonus_values, draw, draw_all, play, some_actions
+from eniac.report.episodes import MAX_FRAMES, play, shown
+from eniac.report.pictures import NoPicture, bonus_values, draw, draw_all, some_actions
 from eniac.report.views import Plane, view_of
 from eniac.runs.checkpoint import Checkpoint, save_checkpoint
-from eniac.runs.diagnostics import COLLAPSED
 from eniac.runs.files import write_json
-from eniac.runs.load import take_seed
+from eniac.runs.program import take_seed
 from eniac.runs.progress import Progress
 
 PICTURES = {"learning_curve.png", "visits.png", "bonus.png"}
@@ -32,27 +34,34 @@ PICTURES = {"learning_curve.png", "visits.png", "bonus.png"}
 def _make(algorithm, env, folder, policies, seeds=1):
     """A run that never trained, with so many policies and their visits in its cover."""
     row = ALGORITHMS[algorithm].default
-    bonus = dataclasses.replace(row.bonus, features=8) if row.cover == "log-det" else row.bonus
-    row = dataclasses.replace(row, hidden=(8,), visits=100, bonus=bonus)
+    bonus = dataclasses.replace(row.bonus, features=8) if algorithm == "pc-pg" else row.bonus
+    row = dataclasses.replace(row, hidden=(8,), visit_steps=100, bonus=bonus)
     config = Config(row, env=env, horizon=20, seeds=seeds, out=folder)
-    learner, judged_in = config.build()
+    built = config.build()
+    learner = built.learner
+
+    def visited(state):
+        state, samples = learner.visit(state)
+        return learner.extend(learner.merge(state, samples), samples)
 
     # Run once: the compiler's time is all that counts.
     @partial(jax.jit, compiler_options={"xla_backend_optimization_level": "0"})
-    def start(key):
-        state = learner.init(key)
-        if policies == 0:
-            return state
-        keys = jax.random.split(key, policies)
-        return jax.lax.fori_loop(0, policies, lambda n, s: learner.extend(keys[n], s), state)
+    def start(seed):
+        state = learner.init(seed)
+        return jax.lax.fori_loop(0, policies, lambda _, s: visited(s), state) if policies else state
 
-    states = [start(jax.random.key(seed)) for seed in range(seeds)]
+    if learner.compiled:
+        states = [start(seed) for seed in range(seeds)]
+    else:
+        states = [learner.init(seed) for seed in range(seeds)]
+        for _ in range(policies):
+            states = [visited(state) for state in states]
     states = jax.tree.map(lambda *leaves: jax.numpy.stack(leaves), *states)
-    run = Run(folder, config, learner, judged_in, states, Progress.start(seeds), [])
+    run = Run(folder, built, states, Progress.start(seeds), [])
     (folder / "checkpoints").mkdir(parents=True)
     save_checkpoint(folder / "checkpoints", Checkpoint(states, run.progress, {}), keep=2)
     write_json(folder / "config.json", config.to_dict())
-    record = {"epoch": 1, "seed": 0, "env_steps": 10, "return_mean": 1.0}
+    record = {"epoch": 1, "round": 1, "seed": 0, "env_steps": 10, "return_mean": 1.0}
     (folder / "metrics.jsonl").write_text(json.dumps(record) + "\n")
     return run
 
@@ -63,6 +72,8 @@ RUNS = {
     "chain": ("pc-pg", "Chain-5", 2, 1),
     "rnd": ("ppo-rnd", "MountainCarContinuous-v0", 0, 1),
     "lock": ("ppo", "CombinationLock-3", 0, 1),
+    "lake": ("eniac", "FrozenLake-v1", 2, 1),  # on the host
+    "pole": ("eniac", "CartPole-v1", 1, 1),
 }
 
 
@@ -111,22 +122,6 @@ def test_a_picture_that_fails_does_not_fail_the_run(toy_config, console, monkeyp
     assert manifest["sessions"][-1]["warnings"] == ["visits.png was not drawn: no more ink"]
 
 
-def test_troubles_of_the_bonus_are_shown_and_kept_in_the_manifest(toy_config, console, monkeypatch):
-    epoch = toy.Learner.epoch
-
-    def troubled(self, state):
-        state, metrics = epoch(self, state)
-        fit = (state.epoch + 1) // 2  # a fit every second epoch
-        return state, metrics | {"width/collapsed": state.flag | True, "cover/count": fit}
-
-    monkeypatch.setattr(toy.Learner, "epoch", troubled)
-    monkeypatch.setattr("eniac.runs.engine.draw_all", lambda run, folder: ([], []))
-    folder = train(toy_config(seeds=2), console=console).path
-    warnings = json.loads((folder / "manifest.json").read_text())["sessions"][-1]["warnings"]
-    assert warnings == [f"epoch {n}, seeds 0, 1: {COLLAPSED}" for n in (1, 3)]
-    assert console.file.getvalue().count("Warning: epoch") == 2
-
-
 @pytest.mark.parametrize(
     ("name", "drawn"),
     [
@@ -135,6 +130,8 @@ def test_troubles_of_the_bonus_are_shown_and_kept_in_the_manifest(toy_config, co
         ("chain", PICTURES),
         ("rnd", PICTURES),
         ("lock", {"learning_curve.png"}),
+        ("lake", PICTURES),
+        ("pole", {"learning_curve.png"}),
     ],
 )
 def test_every_kind_of_run_gets_the_pictures_that_it_has(name, drawn, run_of, tmp_path):
@@ -189,12 +186,99 @@ def test_the_bonus_is_drawn_as_it_is(car):
     assert plane.observations[119] == pytest.approx([0.6, -0.07], abs=0.01)
 
 
-def test_an_episode_that_ended_stands_still(run_of):
-    episodes = play(make("DeepSea-4"), run_of("sea").policy(), jax.random.key(0), 9)
-    assert (episodes.lengths == 4).all()
-    assert episodes.observations.shape == (10, 10, 16)
-    assert episodes.observations[:4].sum(-1).all()
-    assert not episodes.observations[4:].any()  # the end is zero
+def test_an_episode_ends_where_it_ends(run_of):
+    episodes = play(make("DeepSea-4"), run_of("sea").policy(), jax.random.key(0), 10)
+    assert [episode.length for episode in episodes] == [4] * 10
+    assert all(episode.terminated for episode in episodes)
+    for episode in episodes:
+        assert episode.observations.shape == (5, 16)
+        assert episode.observations[:4].sum(-1).all()
+        assert not episode.observations[4].any()  # the end is zero
+
+
+def test_an_episode_that_does_not_end_is_cut(run_of):
+    (episode,) = play(make("Chain-5", 450), run_of("chain").policy(), jax.random.key(0))
+    assert (episode.length, episode.terminated) == (450, False)
+    cut = play(make("Chain-5", 450), run_of("chain").policy(), jax.random.key(0), max_steps=7)[0]
+    assert (cut.length, cut.terminated, len(cut.observations)) == (7, False, 8)
+
+
+def test_an_episode_on_the_host_is_that_of_the_environment(run_of):
+    run = run_of("lake")
+    episodes = play(run.env, run.policy(), jax.random.key(0), 5)
+    again = play(run.env, run.policy(), jax.random.key(0), 5)
+    for episode, same in zip(episodes, again, strict=True):
+        assert 1 <= episode.length <= 20
+        assert len(episode.observations) == episode.length + 1
+        assert episode.observations[0] == 0
+        np.testing.assert_array_equal(episode.observations, same.observations)
+
+
+def test_a_film_has_few_frames_and_ends_on_the_last():
+    assert shown(0) == [0]
+    assert shown(249) == list(range(250))
+    for length in (250, 999, 10_000):
+        times = shown(length)
+        assert len(times) <= MAX_FRAMES
+        assert times[-1] == length
+        assert len(set(np.diff(times))) == 1
+
+
+class Corridor(gymnasium.Env):
+    """Goes right until the end. Draws itself, or says that it cannot."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012, gymnasium's way
+
+    def __init__(self, render_mode=None, picture=True):
+        self.render_mode, self.picture, self.place = render_mode, picture, 0
+        self.observation_space = gymnasium.spaces.Discrete(9)
+        self.action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = 0
+        return 0, {}
+
+    def step(self, action):
+        self.place += 1
+        return self.place, 1.0, self.place == 8, False, {}
+
+    def render(self):
+        if not self.picture:
+            return "nothing to see"
+        frame = np.zeros((20, 90, 3), np.uint8)
+        frame[:, self.place * 10 : self.place * 10 + 10] = 255
+        return frame
+
+
+ANY = TablePolicy(jax.numpy.full((9, 2), 0.5))
+
+
+def test_an_environment_on_the_host_draws_itself(tmp_path):
+    (episode,) = play(env_from(Corridor), ANY, jax.random.key(0), draw=True)
+    assert (episode.length, episode.total_reward, episode.terminated) == (8, 8.0, True)
+    assert [int(frame[0].argmax()) // 30 for frame in episode.frames] == list(range(9))
+    assert save_gif(episode, tmp_path / "film.gif") == 9
+    with Image.open(tmp_path / "film.gif") as film:
+        assert film.n_frames == 9
+        assert film.info["duration"] == 100
+
+
+def test_what_cannot_be_drawn_on_the_host_says_what_to_do(tmp_path):
+    key = jax.random.key(0)
+    with pytest.raises(RunError, match="render_mode"):
+        play(env_from(lambda: Corridor()), ANY, key, draw=True)
+    with pytest.raises(RunError, match=r"returned str .*'rgb_array'"):
+        play(env_from(Corridor, {"picture": False}), ANY, key, draw=True)
+    undrawn = play(env_from(lambda: Corridor()), ANY, key)[0]
+    with pytest.raises(RunError, match="draw=True"):
+        save_gif(undrawn, tmp_path / "film.gif")
+
+
+def test_an_environment_that_was_given_is_not_closed(monkeypatch):
+    env = Corridor()
+    monkeypatch.setattr(env, "close", lambda: pytest.fail("closed"))
+    assert play(env_from(env), ANY, jax.random.key(0))[0].length == 8
 
 
 def test_actions_fill_their_space():
@@ -234,12 +318,14 @@ def test_a_run_without_a_cover_or_a_picture_is_told(run_of, capsys):
     assert not (folder / "figures").exists()
 
 
-def test_a_bonus_that_is_zero_or_missing_is_told(run_of, tmp_path):
+def test_a_bonus_that_is_zero_is_told(run_of, tmp_path):
     chain = run_of("chain")
-    nothing = dataclasses.replace(take_seed(chain.states, 0).bonus, coefficient=0.0)
-    for bonus, reason in ((nothing, "0 everywhere"), (None, "no bonus to draw")):
-        with pytest.raises(NoPicture, match=reason):
-            draw(_with(chain, bonus=bonus), "bonus", tmp_path / "b.png")
+    algorithm = dataclasses.replace(chain.config.algorithm, bonus=Zero())
+    built = dataclasses.replace(
+        chain.built, config=dataclasses.replace(chain.config, algorithm=algorithm)
+    )
+    with pytest.raises(NoPicture, match="0 everywhere"):
+        draw(dataclasses.replace(chain, built=built), "bonus", tmp_path / "b.png")
 
 
 def test_a_cover_that_is_still_empty_is_told(run_of):

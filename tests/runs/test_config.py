@@ -4,8 +4,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import gymnasium
 import pytest
 
+import parts_by_hand
 import toy
 from eniac import Config, ConfigError, Evaluation
 from eniac.algorithms import ALGORITHMS
@@ -28,9 +30,10 @@ def test_every_algorithm_of_the_table_survives_json():
         assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
-def test_a_config_without_any_stop_rule_gets_a_number_of_epochs(toy_config):
-    assert toy_config(epochs=None).epochs == 50
-    assert toy_config(epochs=None, steps=10).epochs is None
+def test_a_run_without_any_stop_rule_gets_a_number_of_epochs_when_it_is_built(toy_config):
+    assert toy_config(epochs=None).epochs is None
+    assert toy_config(epochs=None).build().config.epochs == 50
+    assert toy_config(epochs=None, steps=10).build().config.epochs is None
 
 
 def test_whole_numbers_are_numbers_and_text_is_a_path(toy_config):
@@ -56,8 +59,7 @@ def test_whole_numbers_are_numbers_and_text_is_a_path(toy_config):
         ({"keep": 1}, ["keep is 1", "2 or more"]),
         ({"checkpoint_every": 0}, ["checkpoint_every is 0", "1 or more"]),
         ({"wandb": 1}, ["wandb is 1", "true or false"]),
-        ({"env": "Chian-4"}, ["env is 'Chian-4'", "Chain-v0"]),
-        ({"env_options": {"lenght": 3}}, ["lenght", "lure"]),
+        ({"env": "Chian-4"}, ["'Chian-4'", "Chain-v0"]),
         ({"env_options": {"lure": [1]}}, ["env_options.lure is [1]"]),
         ({"evaluation": {"episodes": 0}}, ["evaluation.episodes is 0", "1 or more"]),
         ({"evaluation": {"episode": 1}}, ["evaluation.episode is not", "'episodes'"]),
@@ -96,21 +98,78 @@ def test_python_is_checked_as_strictly_as_files(toy_config):
         Config("ppo")
 
 
+def test_options_that_an_environment_does_not_take_are_refused_when_it_is_made(toy_config):
+    with pytest.raises(ConfigError) as caught:
+        toy_config(env_options={"lenght": 3}).build()
+    for word in ("lenght", "lure"):
+        assert word in str(caught.value)
+
+
 def test_the_evaluation_is_cut_where_the_config_says_else_as_in_training(toy_config):
-    assert toy_config().evaluation_horizon == 5
-    assert toy_config(evaluation=Evaluation(horizon=7)).evaluation_horizon == 7
-    assert toy_config(horizon=None).evaluation_horizon == 100  # of Chain itself
-    assert toy_config(env="DeepSea-4", horizon=None).evaluation_horizon is None
+    def horizon(**changes):
+        return toy_config(**changes).build().config.evaluation.horizon
+
+    assert horizon() == 5
+    assert horizon(evaluation=Evaluation(horizon=7)) == 7
+    assert horizon(horizon=None) == 100  # of Chain itself
+    assert horizon(env="DeepSea-4", horizon=None) is None
 
 
-def test_episodic_runs_report_the_return_of_a_trajectory_too(toy_config):
+def test_episodic_runs_report_the_return_of_a_rollout_too(toy_config):
     def first(episodes, **changes):
         settings = ALGORITHMS["ppo"].settings(episodes=episodes)
-        return toy_config(settings, **changes).evaluation.first
+        return toy_config(settings, **changes).build().config.evaluation.first
 
     assert first("continuing") is None
     assert first("episodic") == 100
     assert first("episodic", evaluation=Evaluation(first=7)) == 7
+
+
+def test_what_is_chosen_for_an_environment_follows_it():
+    config = Config(ALGORITHMS["eniac-spi-sample"].default, env="DeepSea-10")
+    assert config.build().config.algorithm.N == 14
+    assert replace(config, env="DeepSea-20").build().config.algorithm.N == 28
+    assert config.algorithm.N is None
+
+
+def test_an_environment_given_as_an_object_has_a_name_but_must_be_given_again(toy_config):
+    env = gymnasium.make("CartPole-v1")
+    config = Config(ALGORITHMS["ppo"].default).for_object(env)
+    assert config.env == "given: gymnasium.envs.classic_control.cartpole.CartPoleEnv"
+    assert config.build(env).config.algorithm.num_envs == 1
+    with pytest.raises(ConfigError, match=r"needed again.*load_run"):
+        config.build()
+
+
+def test_parts_of_ones_own_survive_json_by_module_and_name():
+    config = Config(replace(ALGORITHMS["eniac"].default, bonus=parts_by_hand.Constant(size=2.0)))
+    data = json.loads(json.dumps(config.to_dict()))
+    assert data["algorithm"]["bonus"] == {"type": "parts_by_hand:Constant", "size": 2.0}
+    assert data["algorithm"]["cover"] == {"type": "uniform"}
+    assert data["algorithm"]["update"]["type"] == "ppo"
+    assert Config.from_dict(data) == config
+
+
+@pytest.mark.parametrize(
+    ("bonus", "words"),
+    [
+        ({"type": "widht"}, ["bonus is 'widht'", "Did you mean 'width'"]),
+        ({"type": "nowhere:Bonus"}, ["nowhere", "no such module"]),
+        ({"type": "parts_by_hand:Constnat"}, ["Constnat", "Did you mean 'Constant'"]),
+        ({"type": "json:loads"}, ["json:loads", "inherits from"]),
+        ({"type": "parts_by_hand:Constant", "sise": 1.0}, ["bonus.sise is not a field", "'size'"]),
+        ({"type": "parts_by_hand:Constant", "size": "big"}, ["bonus.size is 'big'", "a number"]),
+        ({"size": 1.0}, ["bonus is", "type"]),
+        ({"type": 3}, ["type is 3"]),
+    ],
+)
+def test_parts_that_do_not_belong_are_refused_by_name(bonus, words):
+    data = Config(ALGORITHMS["eniac"].default).to_dict()
+    data["algorithm"]["bonus"] = bonus
+    with pytest.raises(ConfigError) as caught:
+        Config.from_dict(data)
+    for word in words:
+        assert word in str(caught.value)
 
 
 def test_the_default_folder_says_what_the_run_is(toy_config):

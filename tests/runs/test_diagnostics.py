@@ -12,14 +12,14 @@ def record(epoch=1, seed=0, count=1, **more):
 
 
 def test_a_healthy_run_is_not_disturbed():
-    adviser = Adviser("max")
+    adviser = Adviser()
     assert adviser.advice([record()]) == []
     assert adviser.advice([{"epoch": 1, "seed": 0, "loss": 1.0}]) == []
     assert adviser.advice([]) == []
 
 
 def test_a_width_that_fails_is_told_once_a_fit():
-    adviser = Adviser("max")
+    adviser = Adviser()
     bad = {"width/collapsed": 1}
     assert adviser.advice([record(1, **bad)]) == [f"epoch 1, seed 0: {COLLAPSED}"]
     assert adviser.advice([record(2, **bad)]) == []
@@ -29,17 +29,16 @@ def test_a_width_that_fails_is_told_once_a_fit():
 
 def test_a_width_that_diverged_is_not_also_called_collapsed():
     both = {"width/collapsed": 1, "width/diverged": 1}
-    assert Adviser("max").advice([record(**both)]) == [f"epoch 1, seed 0: {DIVERGED}"]
+    assert Adviser().advice([record(**both)]) == [f"epoch 1, seed 0: {DIVERGED}"]
 
 
 def test_seeds_with_the_same_trouble_share_a_line():
     rows = [record(4, seed, **{"width/diverged": int(seed != 1)}) for seed in range(3)]
-    assert Adviser("max").advice(rows) == [f"epoch 4, seeds 0, 2: {DIVERGED}"]
+    assert Adviser().advice(rows) == [f"epoch 4, seeds 0, 2: {DIVERGED}"]
 
 
-def test_a_bonus_below_the_rewards_has_no_say_under_max_alone():
+def test_a_bonus_below_the_rewards_has_no_say():
     low = {"explore/bonus_decides": 0.0005}
-    assert Adviser("max").advice([record(**low)]) == [f"epoch 1, seed 0: {NO_SAY}"]
-    assert Adviser("add").advice([record(**low)]) == []
-    assert Adviser("max").advice([record(**low, **{"explore/bonus": 0.0})]) == []  # ZERO
-    assert Adviser("max").advice([record(**{"explore/bonus_decides": None})]) == []
+    assert Adviser().advice([record(**low)]) == [f"epoch 1, seed 0: {NO_SAY}"]
+    assert Adviser().advice([record(**low, **{"explore/bonus": 0.0})]) == []  # ZERO
+    assert Adviser().advice([record(**{"explore/bonus_decides": None})]) == []

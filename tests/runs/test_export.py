@@ -1,6 +1,5 @@
 import json
 
-import jax
 import numpy as np
 import pytest
 
@@ -18,7 +17,7 @@ from eniac import (
 
 @pytest.fixture
 def run(toy_config, console, monkeypatch):
-    monkeypatch.setattr("eniac.runs.engine.draw_all", lambda run, folder: ([], []))
+    monkeypatch.setattr("eniac.training.draw", lambda run: [])
     return load_run(train(toy_config(seeds=2), console=console).path)
 
 
@@ -28,8 +27,8 @@ def test_an_exported_policy_is_the_one_of_the_run(run, tmp_path):
     for seed, folder in enumerate(folders):
         policy, original = load_policy(folder), run.policy(seed)
         assert type(policy) is type(original)
-        np.testing.assert_array_equal(policy.weights, original.weights)
-        assert int(policy.mode(np.zeros(1))) == int(original.mode(np.zeros(1)))
+        np.testing.assert_array_equal(policy.probabilities, original.probabilities)
+        assert int(policy.mode(0)) == int(original.mode(0))
     # What the end of the training wrote is the same.
     for name in ("config.json", "policy.safetensors"):
         written = (run.path / "policy" / "seed-1" / name).read_bytes()
@@ -48,16 +47,18 @@ def test_a_policy_that_does_not_fit_its_config_is_refused_with_the_difference(ru
     folder = export_run(run, tmp_path / "export")[0]
     path = folder / "config.json"
     about = json.loads(path.read_text())
-    about["config"]["algorithm"]["width"] = 4
+    about["policy"]["num_states"] = 4
     path.write_text(json.dumps(about))
-    with pytest.raises(CheckpointError, match=r"weights: expected .*\(4,\), found .*\(3,\)"):
+    with pytest.raises(
+        CheckpointError, match=r"probabilities: expected .*\(4, 2\), found .*\(5, 2\)"
+    ):
         load_policy(folder)
-    about["config"]["algorithm"]["width"] = 3
+    about["policy"]["num_states"] = 5
     about["epoch"] = 99
     path.write_text(json.dumps(about))
     with pytest.raises(CheckpointError, match="epoch is 4 in the one and 99 in the other"):
         load_policy(folder)
-    about["config"]["algorithm"]["name"] = "unknown"
+    about["policy"]["kind"] = "unknown"
     path.write_text(json.dumps(about))
     with pytest.raises(ConfigError, match="'unknown'"):
         load_policy(folder)
@@ -78,7 +79,7 @@ def test_an_episode_is_the_same_again_and_its_reward_adds_up(run):
     assert played.length == 5  # the horizon of the evaluation
     assert played.total_reward == again.total_reward
     assert not played.terminated
-    positions = [[int(jax.tree.leaves(s)[0]) for s in p.states] for p in (played, again)]
-    assert positions[0] == positions[1]
+    np.testing.assert_array_equal(played.observations, again.observations)
+    assert played.total_reward == pytest.approx(sum(played.rewards))
     with pytest.raises(ConfigError, match="seed is 5"):
         play_episode(run, seed=5)

@@ -8,7 +8,7 @@ from eniac.runs.log import Logs, make_record, read_records
 
 
 def _record(epoch, seed=0):
-    return make_record(seed, epoch, 7 * epoch, {"return_mean": np.float32(0.1), "steps": 7})
+    return make_record(seed, epoch, 1, 7 * epoch, {"return_mean": np.float32(0.1), "steps": 7})
 
 
 def _events(folder):
@@ -28,19 +28,20 @@ def test_a_record_has_shortest_decimals_and_no_nan():
         "return_mean": np.float32(0.1),
         "a": np.int32(3),
     }
-    record = make_record(4, 2, 14, metrics)
+    record = make_record(4, 2, 3, 14, metrics)
     assert json.dumps(record) == (
-        '{"epoch": 2, "seed": 4, "env_steps": 14, "return_mean": 0.1, "a": 3, "b": null}'
+        '{"epoch": 2, "round": 3, "seed": 4, "env_steps": 14, '
+        '"return_mean": 0.1, "a": 3, "b": null}'
     )
 
 
 def test_a_metric_may_not_take_a_name_of_the_record():
     with pytest.raises(ValueError, match="epoch"):
-        make_record(0, 1, 1, {"epoch": 3})
+        make_record(0, 1, 1, 1, {"epoch": 3})
 
 
 def test_logs_continue_where_the_checkpoint_was_made(toy_config, tmp_path):
-    logs = Logs(tmp_path, toy_config(), {}, 0)
+    logs = Logs(tmp_path, toy_config(), {}, [0])
     logs.write([_record(1)], {"epoch": 1, "seconds": 1.0})
     offsets = logs.sync()
     logs.write([_record(2)], {"epoch": 2, "seconds": 1.0})
@@ -48,7 +49,7 @@ def test_logs_continue_where_the_checkpoint_was_made(toy_config, tmp_path):
     with open(tmp_path / "metrics.jsonl", "a") as file:
         file.write('{"epoch": 3, "se')  # killed in the middle of a line
     assert [r["epoch"] for r in read_records(tmp_path / "metrics.jsonl")] == [1, 2]
-    logs = Logs(tmp_path, toy_config(), offsets, 1)
+    logs = Logs(tmp_path, toy_config(), offsets, [7])
     logs.write([_record(2)], {"epoch": 2, "seconds": 2.0})
     logs.close()
     assert [r["epoch"] for r in read_records(tmp_path / "metrics.jsonl")] == [1, 2]
@@ -56,16 +57,16 @@ def test_logs_continue_where_the_checkpoint_was_made(toy_config, tmp_path):
 
 
 def test_tensorboard_gets_a_folder_a_seed_and_forgets_what_was_cut(toy_config, tmp_path):
-    logs = Logs(tmp_path, toy_config(seeds=2), {}, 0)
+    logs = Logs(tmp_path, toy_config(seeds=2), {}, [0, 0])
     logs.write([_record(1, 0), _record(1, 1)], {"epoch": 1, "seconds": 0.5})
     logs.close()
-    logs = Logs(tmp_path, toy_config(seeds=2), {}, 1)
+    logs = Logs(tmp_path, toy_config(seeds=2), {}, [7, 7])
     logs.write([_record(2, 1)], {"epoch": 2, "seconds": 0.5})
     logs.close()
     events = list(_events(tmp_path / "tensorboard/seed-1"))
     assert events[0].file_version == "brain.Event:2"
     values = [(e.step, v.tag, v.simple_value) for e in events for v in e.summary.value]
-    assert (1, "return_mean", np.float32(0.1)) in values
-    assert (2, "time/seconds", 0.5) in values
+    assert (7, "return_mean", np.float32(0.1)) in values
+    assert (14, "time/seconds", 0.5) in values
     starts = [e.step for e in events if e.HasField("session_log")]
-    assert starts == [2]
+    assert starts == [8]

@@ -31,9 +31,14 @@ def test_the_nearest_limit_says_how_much_is_done(toy_config):
     assert fraction(toy_config(epochs=None, return_above=1.0), _progress()) is None
 
 
-def test_only_active_seeds_advance():
+def test_only_active_seeds_advance_and_the_last_round_that_ran_counts():
     progress = _progress((1, 1), (7, 7), (0.5, 0.6), 1.0)
-    after = progress.advance(np.array([True, False]), np.array([7, 0]), np.array([0.9, 0.0]), 0.25)
+    metrics = {
+        "ran": np.array([[True, True, False], [False, False, False]]),
+        "steps": np.array([[3, 4, 0], [0, 0, 0]]),
+        "return_mean": np.array([[0.2, 0.9, 0.0], [0.0, 0.0, 0.0]]),
+    }
+    after = progress.advance(np.array([True, False]), metrics, 0.25)
     assert after.epochs.tolist() == [2, 1]
     assert after.steps.tolist() == [14, 7]
     assert after.returns.tolist() == [0.9, 0.6]

@@ -7,10 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as some
 
 from eniac.envs import Environment, Step, TabularMDP, TimeLimit, chain, random_mdp
 from eniac.policies import actor_critic
-from eniac.sampling.compiled import Trajectory, advantages, embark, evaluate, rollout
+from eniac.sampling.base import Evaluation, Trajectory, advantages
+from eniac.sampling.compiled import CompiledSampler
 
 HIDDEN = (8,)
 NUM_ENVS = 4
@@ -19,7 +22,7 @@ NUM_ENVS = 4
 def sharpen(policy, by=1e3):
     """Undoes the small start of the heads, under which all actions are all but equally likely."""
     return eqx.tree_at(
-        lambda p: (p.logits_head.weight, p.value_head.weight), policy, replace_fn=lambda w: w * by
+        lambda p: (p.action_head.weight, p.value_head.weight), policy, replace_fn=lambda w: w * by
     )
 
 
@@ -31,7 +34,7 @@ def policy_for(env, seed=0):
 def always(env, action):
     """A policy that takes `action` with near certainty."""
     bias = jnp.zeros(env.action_space.n).at[action].set(50.0)
-    return eqx.tree_at(lambda p: p.logits_head.bias, sharpen(policy_for(env), 1e-3), bias)
+    return eqx.tree_at(lambda p: p.action_head.bias, sharpen(policy_for(env), 1e-3), bias)
 
 
 def probabilities(policy, num_states):
@@ -54,7 +57,8 @@ def trajectory(reward, value, next_value, terminated, truncated):
         reward=jnp.asarray(reward, jnp.float32),
         terminated=jnp.asarray(terminated, bool),
         truncated=jnp.asarray(truncated, bool),
-        own=jnp.ones(time, bool),
+        on_policy=jnp.ones(time, bool),
+        num_steps=jnp.asarray(time),
     )
 
 
@@ -102,6 +106,27 @@ def test_advantages_and_returns_equal_their_definitions_on_random_data(estimate,
             estimate(seen, gamma, gae_lambda), reference(seen, gamma, gae_lambda), strict=True
         ):
             np.testing.assert_allclose(fast, slow, rtol=1e-4, atol=1e-5)
+
+
+NUMBERS = some.lists(some.floats(-10, 10, width=32), min_size=9, max_size=9)
+ENDS = some.lists(some.sampled_from([0, 0, 0, 1, 2]), min_size=9, max_size=9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(NUMBERS, NUMBERS, NUMBERS, ENDS, some.floats(0, 0.99), some.floats(0, 1))
+def test_advantages_and_returns_equal_their_definitions_whatever_ends(
+    estimate, reward, value, next_value, ends, gamma, gae_lambda
+):
+    """Steps that terminate (1) and that are truncated (2), anywhere and one after another."""
+    ends = np.array(ends)
+    seen = trajectory(reward, value, next_value, ends == 1, ends == 2)
+    # Inside an episode the next value is the value of the next step, as it is in a rollout.
+    inside = np.append(ends[:-1] == 0, False)
+    following = np.where(inside, np.roll(np.asarray(value, np.float32), -1), seen.next_value)
+    seen = seen._replace(next_value=jnp.asarray(following))
+    fast = estimate(seen, gamma, gae_lambda)
+    for found, exact in zip(fast, reference(seen, gamma, gae_lambda), strict=True):
+        np.testing.assert_allclose(found, exact, rtol=1e-3, atol=1e-3)
 
 
 def test_advantages_of_a_small_example_by_hand(estimate):
@@ -194,15 +219,16 @@ NUM_STEPS = 30
 def counted():
     env = Counter()
     policy = policy_for(env, 1)
-    run = jax.jit(lambda vessel, key: rollout(env, policy, vessel, key, NUM_STEPS))
-    vessel = embark(env, jax.random.key(0), NUM_ENVS)
-    after, seen = run(vessel, jax.random.key(1))
-    return policy, run, vessel, after, seen
+    sampler = CompiledSampler(env)
+    run = jax.jit(lambda envs, key: sampler.rollout(key, policy, envs, NUM_STEPS))
+    envs = sampler.begin(jax.random.key(0), NUM_ENVS)
+    after, seen = run(envs, jax.random.key(1))
+    return policy, run, envs, after, seen
 
 
-def test_a_rollout_starts_where_its_vessel_is_and_leaves_it_where_it_ends(counted):
-    _, run, vessel, after, seen = counted
-    np.testing.assert_array_equal(seen.observation[0], vessel.observation)
+def test_a_rollout_starts_where_its_environments_are_and_leaves_them_where_it_ends(counted):
+    _, run, envs, after, seen = counted
+    np.testing.assert_array_equal(seen.observation[0], envs.observation)
     _, later = run(after, jax.random.key(2))
     np.testing.assert_array_equal(later.observation[0], after.observation)
     ended = (seen.terminated | seen.truncated)[-1]
@@ -264,9 +290,9 @@ def test_the_last_next_value_is_that_of_the_last_observation(counted):
 
 
 def test_a_rollout_is_a_function_of_its_key(counted):
-    _, run, vessel, _, seen = counted
-    again = run(vessel, jax.random.key(1))[1]
-    other = run(vessel, jax.random.key(2))[1]
+    _, run, envs, _, seen = counted
+    again = run(envs, jax.random.key(1))[1]
+    other = run(envs, jax.random.key(2))[1]
     for a, b in zip(seen, again, strict=True):
         np.testing.assert_array_equal(a, b)
     assert not np.array_equal(seen.action, other.action)
@@ -289,8 +315,10 @@ def many():
     start = np.array([0.1, 0.2, 0.3, 0.4, 0])
     mdp = TabularMDP(transition, reward, start, terminal=[0, 0, 0, 0, 1])
     policy = policy_for(mdp, 2)
-    vessel = embark(mdp, jax.random.key(0), 20_000)
-    _, seen = jax.jit(lambda v, k: rollout(mdp, policy, v, k, 6))(vessel, jax.random.key(1))
+    sampler = CompiledSampler(mdp)
+    envs = sampler.begin(jax.random.key(0), 20_000)
+    rollout = jax.jit(lambda envs, key: sampler.rollout(key, policy, envs, 6))
+    _, seen = rollout(envs, jax.random.key(1))
     pi = probabilities(policy, 5)
     flow = np.einsum("sa,sat->st", pi, transition)
     flow = flow[:, :4] + flow[:, 4:] * start[:4]  # what terminates begins again
@@ -329,8 +357,16 @@ def test_discounted_and_undiscounted_returns_are_the_exact_ones_on_average(many)
 
 # Evaluation
 
-score = jax.jit(evaluate, static_argnums=(3, 4, 5))
 NUM_EPISODES = 1000
+
+judge = jax.jit(
+    lambda env, policy, key, asked: CompiledSampler(env).evaluate(key, policy, asked),
+    static_argnums=3,
+)
+
+
+def score(env, policy, key, episodes, deterministic=False, first=None):
+    return judge(env, policy, key, Evaluation(episodes, deterministic=deterministic, first=first))
 
 
 @pytest.fixture(scope="module")
@@ -360,7 +396,7 @@ def test_the_return_of_the_first_steps_is_told(short_chain):
 
 def test_deterministic_evaluation_takes_the_likeliest_action_and_sampling_does_not(short_chain):
     policy = eqx.tree_at(
-        lambda p: p.logits_head.bias, always(short_chain, 1), jnp.array([0.0, float(np.log(3))])
+        lambda p: p.action_head.bias, always(short_chain, 1), jnp.array([0.0, float(np.log(3))])
     )
     modes = score(short_chain, policy, jax.random.key(0), NUM_EPISODES, True)
     np.testing.assert_array_equal(modes.returns, np.full(NUM_EPISODES, 8.0))

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from eniac.algorithms import Deep, RollInRule
-from eniac.bonuses.kernel import Kernel
-from eniac.cover import Cover
-from eniac.deep import own_first
-from eniac.sampling.compiled import RollIn, embark, rollout
+from eniac.algorithms.deep import DeepConfig, RollInRule
+from eniac.bonuses.zero import Zero
+from eniac.cover import Cover, Uniform
+from eniac.deep import put, take
+from eniac.sampling.base import Evaluation, RollIn, on_policy_first
+from eniac.sampling.compiled import CompiledSampler
 from eniac.updates.ppo import PPO
 from line import ENV, OPTIONS, Line, Recorder, around
 
@@ -46,8 +47,9 @@ def seen():
         jnp.asarray(COIN),
         jnp.asarray(EPSILON),
     )
-    vessel = embark(ENV, jax.random.key(0), NUM_ENVS)
-    run = jax.jit(lambda key: rollout(ENV, around(OURS), vessel, key, TIME, begin)[1])
+    sampler = CompiledSampler(ENV)
+    envs = sampler.begin(jax.random.key(0), NUM_ENVS)
+    run = jax.jit(lambda key: sampler.rollout(key, around(OURS), envs, TIME, begin)[1])
     return run(jax.random.key(1))
 
 
@@ -59,12 +61,12 @@ def by_group(x):
 def test_exactly_the_first_steps_of_a_group_are_not_its_own(seen):
     expected = np.arange(TIME)[:, None, None] >= LENGTH[:, None]
     np.testing.assert_array_equal(
-        by_group(seen.own), np.broadcast_to(expected, (TIME, GROUPS, GROUP))
+        by_group(seen.on_policy), np.broadcast_to(expected, (TIME, GROUPS, GROUP))
     )
 
 
 def test_actions_of_the_roll_in_are_those_of_the_groups_policy(seen):
-    action, own = by_group(seen.action), by_group(seen.own)
+    action, own = by_group(seen.action), by_group(seen.on_policy)
     theirs = np.broadcast_to(np.asarray(MEANS)[PLACES][:, None], own.shape)
     assert (~own).sum() == GROUP * (3 + 8)
     np.testing.assert_allclose(action[~own], theirs[~own], atol=0.06)
@@ -77,7 +79,7 @@ def first_own():
 
 
 def test_later_actions_are_the_current_policys(seen):
-    plain = by_group(seen.own) & ~(first_own() & COIN[:, None])
+    plain = by_group(seen.on_policy) & ~(first_own() & COIN[:, None])
     np.testing.assert_allclose(by_group(seen.action)[plain], OURS, atol=0.06)
 
 
@@ -90,7 +92,7 @@ def test_the_first_own_action_is_uniform_where_the_coin_says_so(seen):
 
 
 def test_the_first_own_log_prob_is_that_of_the_mixture_and_later_ones_are_plain(seen):
-    action, own = by_group(seen.action), by_group(seen.own)
+    action, own = by_group(seen.action), by_group(seen.on_policy)
     std = float(around(OURS)(jnp.zeros(2))[0].std[0])
     plain = scipy.stats.norm(OURS, std).logpdf(action)
     # The uniform density on [-2, 2] is 1/4.
@@ -107,23 +109,22 @@ def test_the_environment_goes_on_from_the_roll_in(seen):
 # How the beginnings are drawn
 
 RULE = RollInRule(share=0.8, epsilon=0.05, group=1)
-MANY = Deep(
+MANY = DeepConfig(
     "x",
     (4,),
     num_envs=20_000,
-    trajectory=12,
-    loops=1,
-    cover="log-det",
-    bonus=Kernel(features=4),
+    rollout_length=12,
+    updates_per_round=1,
+    cover=Uniform(),
     roll_in=RULE,
-    ppo=PPO(gamma=0.9),
+    update=PPO(gamma=0.9),
 )
 
 
 def drawn(**changes):
-    learner = replace(MANY, roll_in=replace(RULE, **changes)).build(ENV)
+    learner = replace(MANY, roll_in=replace(RULE, **changes)).build(ENV, ENV, Evaluation())
     three = cover().reweighted(jnp.asarray([0.6, 0.3, 0.1, 0.0]))
-    return learner.roll_in(jax.random.key(3), three)
+    return learner.draw_roll_in(jax.random.key(3), three)
 
 
 def plausible(counts, law):
@@ -135,7 +136,7 @@ def test_uniform_lengths_leave_the_current_policy_two_steps():
     begin = drawn()
     lengths = np.asarray(begin.length)[np.asarray(begin.happens)]
     assert plausible(np.bincount(lengths, minlength=11), np.ones(11))
-    assert lengths.max() == MANY.trajectory - 2
+    assert lengths.max() == MANY.rollout_length - 2
 
 
 def test_geometric_lengths_are_those_of_the_discount_given_that_two_steps_are_left():
@@ -158,7 +159,7 @@ def test_the_coin_falls_with_probability_epsilon():
 
 
 def test_policies_are_drawn_by_the_weights_of_the_cover():
-    bias = np.asarray(drawn().policies.mean_head.bias)[:, 0]
+    bias = np.asarray(drawn().policies.action_head.bias)[:, 0]
     counts = [np.sum(np.isclose(2 * np.tanh(bias), mean)) for mean in MEANS]
     assert plausible(counts, [0.6, 0.3, 0.1])
     assert sum(counts) == MANY.num_envs
@@ -172,9 +173,9 @@ def test_a_group_has_one_draw_of_everything():
 # What is learned from
 
 
-def test_own_rows_come_first_and_no_row_is_lost():
+def test_on_policy_rows_come_first_and_no_row_is_lost():
     own = jnp.asarray(np.random.default_rng(0).random(100) < 0.4)
-    order, num = own_first(own)
+    order, num = on_policy_first(own)
     assert int(num) == int(own.sum())
     np.testing.assert_array_equal(np.sort(order), np.arange(100))
     np.testing.assert_array_equal(order[: int(num)], np.flatnonzero(own))
@@ -182,35 +183,41 @@ def test_own_rows_come_first_and_no_row_is_lost():
 
 
 def recorded(env, episodes):
-    """One epoch of two loops; its actor and the rows of its last update."""
-    parts = Deep(
+    """Two updates of one policy: its environments, and the rows of the last update."""
+    config = DeepConfig(
         "x",
         (4,),
         num_envs=6,
-        trajectory=TIME,
-        loops=2,
+        rollout_length=TIME,
+        updates_per_round=2,
         episodes=episodes,
-        cover="log-det",
-        bonus=Kernel(features=4, coefficient=0.0),
+        cover=Uniform(),
+        bonus=Zero(),
         roll_in=RollInRule(share=1.0, group=1, epsilon=0.0),
-        visits=10,
+        visit_steps=10,
         capacity=2,
-        ppo=Recorder(num_rows=6 * TIME, gamma=0.5, gae_lambda=1.0),
+        update=Recorder(num_rows=6 * TIME, gamma=0.5, gae_lambda=1.0),
     )
-    learner = parts.build(env)
-    state = learner.init(jax.random.key(0))
+    learner = config.build(env, env, Evaluation())
+    state = learner.init(0)
     # The roll-in goes one way and the current policy the other.
+    actor = take(state.actors, 0)._replace(policy=around(OURS))
     state = state._replace(
-        explore=state.explore._replace(policy=around(OURS)),
-        cover=Cover.empty(around(0.0), 2).add(around(-1.0)),
+        actors=put(state.actors, 0, actor), cover=Cover.empty(around(0.0), 2).add(around(-1.0))
     )
+    explores = jnp.asarray(False)
     run = jax.jit(
-        lambda key: learner.improve(key, state.explore, state, jnp.asarray(False)),
+        lambda key: learner.improve_policy(
+            state,
+            (actor, take(state.envs, 0), explores, 0, key),
+            (state.bonus, state.queries),
+            2,
+        ),
         compiler_options=OPTIONS,
     )
-    actor = run(jax.random.key(1))[0]
-    rows, num = actor.optimiser
-    return actor, jax.tree.map(lambda x: np.asarray(x)[: int(num)], rows)
+    actor, envs, _, _ = run(jax.random.key(1))
+    rows, num = actor.memory
+    return envs, jax.tree.map(lambda x: np.asarray(x)[: int(num)], rows)
 
 
 class Taxed(Line):
@@ -239,10 +246,10 @@ def test_rewards_of_the_roll_in_change_nothing_that_is_learned(continuing):
 
 
 def test_continuing_environments_go_on_and_episodic_ones_start_again(continuing):
-    actor, rows = continuing
-    np.testing.assert_array_equal(actor.vessel.observation[:, 0], np.full(6, 2 * TIME))
-    assert rows.observation[:, 0].min() >= TIME  # the second loop of two
+    envs, rows = continuing
+    np.testing.assert_array_equal(envs.observation[:, 0], np.full(6, 2 * TIME))
+    assert rows.observation[:, 0].min() >= TIME  # the second update of two
     assert rows.observation[:, 0].max() == 2 * TIME - 1
-    actor, rows = recorded(ENV, "episodic")
-    np.testing.assert_array_equal(actor.vessel.observation[:, 0], np.full(6, TIME))
+    envs, rows = recorded(ENV, "episodic")
+    np.testing.assert_array_equal(envs.observation[:, 0], np.full(6, TIME))
     assert rows.observation[:, 0].max() == TIME - 1

@@ -8,7 +8,13 @@ from scipy import stats
 
 from eniac.envs import make
 from eniac.envs.mdp import random_mdp, river_swim
-from eniac.sampling.tables import Sampler, alias_tables, policy_tables
+from eniac.sampling.tables import (
+    LONGEST_EPISODE,
+    TableSampler,
+    alias_tables,
+    final_states,
+    policy_tables,
+)
 from eniac.theory.planning import (
     Model,
     action_values,
@@ -39,7 +45,7 @@ def setting(name="random", gamma=0.8, num_policies=1):
         np.ones(mdp.num_actions), (num_policies, mdp.num_states)
     )
     # The policy that is executed is the float32 table.
-    return model, policies.astype(np.float32), Sampler(model.transition, model.start, gamma)
+    return model, policies.astype(np.float32), TableSampler(model.transition, model.start, gamma)
 
 
 def chi_squared(pairs, distribution):
@@ -181,4 +187,33 @@ def test_no_samples_are_no_samples():
 @pytest.mark.parametrize("gamma", [0.0, 1.0, -0.5, 2.0])
 def test_a_discount_outside_the_open_interval_is_refused(gamma):
     with pytest.raises(ValueError, match="gamma is"):
-        Sampler(np.ones((1, 1, 1)), np.ones(1), gamma)
+        TableSampler(np.ones((1, 1, 1)), np.ones(1), gamma)
+
+
+def test_episodes_are_worth_what_the_chain_says():
+    """Left or right with even odds from the middle of five, the ends final: 4 steps on average."""
+    transition = np.zeros((5, 2, 5))
+    transition[[0, 4], :, [0, 4]] = 1
+    for s in (1, 2, 3):
+        transition[s, 0, s - 1] = transition[s, 1, s + 1] = 1
+    reward = np.zeros((5, 2))
+    reward[1, 0], reward[3, 1] = 1.0, 3.0
+    sampler = TableSampler(transition, np.eye(5)[2], 0.9)
+    assert final_states(transition, reward).tolist() == [True, False, False, False, True]
+    found = sampler.evaluate(generator(), np.full((5, 2), 0.5), reward, 20_000)
+    assert float(found.returns.mean()) == pytest.approx(2.0, abs=0.05)
+    assert float(found.lengths.mean()) == pytest.approx(4.0, abs=0.1)
+    assert set(np.unique(found.returns)) == {1.0, 3.0}
+    cut = sampler.evaluate(generator(), np.full((5, 2), 0.5), reward, 20_000, horizon=2)
+    assert float(cut.lengths.max()) == 2
+    assert float(cut.returns.mean()) == pytest.approx(1.0, abs=0.05)
+    sure = sampler.evaluate(generator(), np.full((5, 2), [0.4, 0.6]), reward, 3, None, True, 1)
+    assert (sure.returns.tolist(), sure.lengths.tolist()) == ([3.0] * 3, [2] * 3)
+    assert sure.first_returns.tolist() == [0.0] * 3
+
+
+def test_episodes_without_an_end_are_cut_at_the_limit():
+    sampler = TableSampler(np.ones((1, 2, 1)), np.ones(1), 0.9)
+    found = sampler.evaluate(generator(), np.full((1, 2), 0.5), np.array([[1.0, 0.0]]), 2)
+    assert found.lengths.tolist() == [LONGEST_EPISODE] * 2
+    assert float(found.returns.mean()) == pytest.approx(LONGEST_EPISODE / 2, rel=0.05)

@@ -1,16 +1,14 @@
 """The certificate: its parts are the proof's identity, and each of them equals a recomputation."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from eniac import Config, train
-from eniac.cli.main import main
+from eniac.algorithm1 import epoch
 from eniac.envs import make
 from eniac.provable import PROVABLE
-from eniac.runs.config import find_algorithm
+from eniac.sampling.base import Evaluation
 from eniac.theory.certify import Line, certify
 from eniac.theory.planning import (
     action_values,
@@ -26,7 +24,7 @@ from eniac.theory.planning import (
     value,
 )
 from eniac.theory.run_bounds import RunBounds
-from eniac.theory.terms import best_fit, learned_model, measure
+from eniac.theory.terms import best_fit, measure
 from eniac.widths.exact import bonus_from_unknown
 
 SMALL = {"N": 3, "K": 60, "T": 3, "M": 60, "m": 4.0, "eta": 2.0}
@@ -34,12 +32,18 @@ SMALL = {"N": 3, "K": 60, "T": 3, "M": 60, "m": 4.0, "eta": 2.0}
 
 def finished(name="eniac-spi-sample", env="RiverSwim-v0", **settings):
     """A learner and its state after all its epochs, tiny unless `settings` say more."""
-    parts = replace(PROVABLE[name].default, **{**SMALL, **settings}).for_env(env, {})
-    learner = parts.build(parts.adapt(make(env)))
+    made = make(env)
+    config = replace(PROVABLE[name].default, **{**SMALL, **settings}).resolve(made, env)
+    learner = config.build(made, made, Evaluation(episodes=1, horizon=5))
     state = learner.init(0)
-    for _ in range(learner.parts.N):
-        state, _ = learner.epoch(state)
+    for _ in range(learner.config.N):
+        state, _ = epoch(learner, state, np.inf)
     return learner, state
+
+
+def certified(**settings):
+    learner, state = finished(**settings)
+    return certify(learner.record(state))
 
 
 def policies_of(state, n):
@@ -48,16 +52,16 @@ def policies_of(state, n):
 
 
 def bonus_of(learner, state, n):
-    return bonus_from_unknown(state.unknown[n], learner.parts.gamma, learner.parts.alpha)
+    return bonus_from_unknown(state.unknown[n], learner.config.gamma, learner.config.alpha)
 
 
 @pytest.mark.parametrize("env", ["RiverSwim-v0", "DeepSea-4"])
 @pytest.mark.parametrize("name", PROVABLE)
 def test_the_parts_of_the_proof_add_up_to_the_gap(name, env):
     learner, state = finished(name, env)
-    certificate = certify(learner, state)
-    assert certificate.residual < 1e-12 / (1 - learner.parts.gamma) ** 3
-    model = learned_model(learner)
+    certificate = certify(learner.record(state))
+    assert certificate.residual < 1e-12 / (1 - learner.config.gamma) ** 3
+    model = learner.record(state).learned_model
     gap = value(model, optimal(model).policy) - np.mean(
         [mixture_value(model, policies_of(state, n)) for n in range(3)]
     )
@@ -69,11 +73,11 @@ def test_the_parts_of_the_proof_add_up_to_the_gap(name, env):
 @pytest.mark.parametrize("name", ["eniac-spi-sample", "eniac-spi-compute", "eniac-npg-sample"])
 def test_every_term_equals_its_definition_solved_anew(name):
     learner, state = finished(name)
-    model, gamma = learned_model(learner), learner.parts.gamma
+    model, gamma = learner.record(state).learned_model, learner.config.gamma
     comparator = optimal(model).policy
     assert state.unknown[1].any()
     assert not state.unknown[1].all()
-    for n, found in enumerate(measure(learner, state)):
+    for n, found in enumerate(measure(learner.record(state))):
         bonus, known = bonus_of(learner, state, n), ~state.unknown[n].any(axis=1)
         policies, plus = policies_of(state, n), bonus_model(model, bonus)
         auxiliary, aware = auxiliary_model(model, bonus), auxiliary_comparator(comparator, known)
@@ -94,16 +98,16 @@ def test_every_term_equals_its_definition_solved_anew(name):
             for s in np.flatnonzero(known):
                 centre = policy[s] @ (critic[s] + bonus[s])
                 optimisation += there[s, :-1] @ (critic[s] + bonus[s] - centre)
-        optimisation /= learner.parts.T * (1 - gamma)
+        optimisation /= learner.config.T * (1 - gamma)
         assert found.optimisation == pytest.approx(optimisation, abs=1e-8)
 
 
 def test_the_statistical_error_is_the_loss_under_the_exact_cover():
     learner, state = finished()
-    model = learned_model(learner)
+    model = learner.record(state).learned_model
     first = [uniform_policy(model)]
     inner = [policies_of(state, n) for n in range(3)]
-    for n, found in enumerate(measure(learner, state)):
+    for n, found in enumerate(measure(learner.record(state))):
         cover = np.mean([mixture_occupancy(model, p) for p in [first, *inner[:n]]], axis=0)
         plus, bonus = bonus_model(model, bonus_of(learner, state, n)), bonus_of(learner, state, n)
         losses, distances = [], []
@@ -120,18 +124,18 @@ def test_the_statistical_error_is_the_loss_under_the_exact_cover():
 @pytest.mark.parametrize("name", ["eniac-spi-sample", "eniac-npg-sample", "eniac-npg-compute"])
 def test_exact_critics_have_no_approximation_error(name):
     learner, state = finished(name, gamma=0.8)
-    model = learned_model(learner)
+    model = learner.record(state).learned_model
     critics = state.critics.copy()
     for n in range(3):
         bonus = bonus_of(learner, state, n)
         plus = bonus_model(model, bonus)
         for t, policy in enumerate(policies_of(state, n)):
             exact = action_values(plus, policy) - bonus
-            if learner.parts.update == "npg":
+            if learner.config.update == "npg":
                 centred = bonus - np.sum(policy * bonus, axis=1, keepdims=True)
                 exact = advantages(plus, policy) - centred
             critics[n, t] = exact
-    for found in measure(learner, state._replace(critics=critics)):
+    for found in measure(learner.record(state._replace(critics=critics))):
         assert found.approximation == pytest.approx(0, abs=1e-3)  # float32 of up to 10^3
         assert found.statistical == pytest.approx(0, abs=1e-3)
         assert found.excess_loss == pytest.approx(0, abs=1e-6)
@@ -140,36 +144,39 @@ def test_exact_critics_have_no_approximation_error(name):
 
 def test_the_best_linear_fit_is_least_squares_under_the_cover():
     learner, state = finished(env="LinearMDP-v0", function_class="linear")
-    model, cover = learned_model(learner), occupancy(learner.model, uniform_policy(learner.model))
+    model, cover = (
+        learner.record(state).learned_model,
+        occupancy(learner.model, uniform_policy(learner.model)),
+    )
     policy = policies_of(state, 0)[1]
     target = np.random.default_rng(0).normal(size=learner.shape)
-    found = best_fit(learner, policy, target, cover)
+    found = best_fit(learner.record(state), policy, target, cover)
     rows = learner.functions.features.reshape(-1, learner.functions.dim)
     root = np.sqrt(cover.ravel())
     u, *_ = np.linalg.lstsq(rows * root[:, None], target.ravel() * root, rcond=None)
     np.testing.assert_allclose(found.ravel(), rows @ u, atol=1e-8)
     # Every Q-function of a linear MDP is linear: the class is realisable, and nothing transfers.
-    assert max(epoch.bias for epoch in measure(learner, state)) < 1e-12
+    assert max(epoch.bias for epoch in measure(learner.record(state))) < 1e-12
     assert model.num_states > learner.functions.dim
 
 
 def test_large_widths_are_counted_in_the_samples_of_the_next_epoch():
     learner, state = finished(N=4)
-    found = [epoch.large_widths for epoch in measure(learner, state)]
+    found = [epoch.large_widths for epoch in measure(learner.record(state))]
     seen = np.cumsum(state.visits, axis=0)
     expected = [state.visits[n + 1][seen[n] < 4].sum() for n in range(3)]
     assert found[:3] == expected
     assert np.isnan(found[3])
-    certificate = certify(learner, state)
+    certificate = certify(learner.record(state))
     assert certificate.line("samples of large width").measured == sum(expected)
     assert sum(expected) <= certificate.bounds.large_widths
 
 
 def test_bounds_at_the_theorems_step_size_are_those_of_the_lemmas():
-    learner, _ = finished(gamma=0.9, bound=100.0, T=16)
+    learner, state = finished(gamma=0.9, bound=100.0, T=16)
     W, steps = 100.0, 16
-    learner.parts = replace(learner.parts, eta=np.sqrt(np.log(2) / (16 * W**2 * steps)))
-    bounds = RunBounds(learner, 3, delta=0.1)
+    eta = np.sqrt(np.log(2) / (16 * W**2 * steps))
+    bounds = RunBounds(replace(learner.record(state), eta=eta), delta=0.1)
     assert bounds.optimisation == pytest.approx(10 * 8 * W * np.sqrt(np.log(2) / steps))
     # 6 states and 2 actions; epsilon^2 = 3.5 makes 4 visits known.
     count = (2 * 3.5 + 8 * W**2 * 60 + 1) * 12
@@ -183,7 +190,7 @@ def test_bounds_at_the_theorems_step_size_are_those_of_the_lemmas():
 def test_the_lemmas_hold_when_rewards_lie_in_the_unit_interval():
     for name in ("eniac-spi-sample", "eniac-spi-compute", "eniac-npg-sample", "eniac-npg-compute"):
         learner, state = finished(name)
-        certificate = certify(learner, state)
+        certificate = certify(learner.record(state))
         terms = ("pessimism", "dagger", "d-tilde - d on K", "sup A(s, a-dagger)")
         assert [certificate.line(term).verdict for term in terms] == ["holds"] * 4
         for term in ("bonus", "optimisation", "samples of large width", "epsilon_stat"):
@@ -192,14 +199,14 @@ def test_the_lemmas_hold_when_rewards_lie_in_the_unit_interval():
 
 def test_what_a_negative_reward_breaks_is_said():
     """Then an unknown state may be worth less than 1/(1-gamma), which Lemma C.2 excludes."""
-    certificate = certify(*finished(env="DeepSea-4"))
+    certificate = certified(env="DeepSea-4")
     assert certificate.line("rewards outside [0, 1]").verdict == "fails"
     assert certificate.line("rewards outside [0, 1]").measured == pytest.approx(0.01 / 4)
     assert certificate.line("pessimism").verdict == "holds"
 
 
 def test_a_class_without_an_exact_best_fit_is_not_split():
-    certificate = certify(*finished(env="LogisticMDP-v0", function_class="glm"))
+    certificate = certified(env="LogisticMDP-v0", function_class="glm")
     assert certificate.residual < 1e-10
     assert certificate.line("approximation").verdict == "no bound"
     assert certificate.line("epsilon_stat").verdict == "unmeasured"
@@ -224,44 +231,4 @@ def test_a_verdict_is_of_the_worst_epoch(measured, largest, bound, verdict):
 def test_nothing_is_certified_before_the_first_epoch():
     learner, _ = finished()
     with pytest.raises(ValueError, match="no epoch is finished"):
-        certify(learner, learner.init(0))
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "swim"
-    parts = replace(PROVABLE["eniac-spi-sample"].default, **SMALL)
-    train(Config(parts, env="RiverSwim-v0", seeds=2, out=folder))
-    return folder
-
-
-def test_the_command_prints_a_table_and_draws(run, capsys):
-    assert main(["certify", str(run)]) == 0
-    printed = capsys.readouterr().out
-    for word in ("gap, outer mixture", "optimisation", "Lemma C.1", "rewards outside [0, 1]"):
-        assert word in printed
-    assert (run / "figures" / "certificate.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_command_prints_json_of_the_seed_asked_for(run, capsys):
-    found = []
-    for seed in ("0", "1"):
-        assert main(["certify", str(run), "--seed", seed, "--json"]) == 0
-        text = capsys.readouterr().out
-        found.append(json.loads(text, parse_constant=lambda name: pytest.fail(name)))
-    assert found[0]["epochs"] != found[1]["epochs"]
-    assert len(found[0]["epochs"]) == 3
-    assert found[0]["settings"]["eta"] == 2.0
-
-
-def test_what_cannot_be_certified_is_refused_with_the_reason(run, tmp_path, capsys):
-    assert main(["certify", str(run), "--seed", "7"]) == 2
-    assert "seed is 7" in capsys.readouterr().err
-    assert main(["certify", str(tmp_path)]) == 2
-    assert "no config.json" in capsys.readouterr().err
-    deep = Config(find_algorithm("ppo").settings(), env="DeepSea-4")
-    (tmp_path / "config.json").write_text(json.dumps(deep.to_dict()))
-    assert main(["certify", str(tmp_path)]) == 2
-    message = capsys.readouterr().err
-    assert "ppo" in message
-    assert "eniac-spi-sample" in message
+        certify(learner.record(learner.init(0)))

@@ -20,8 +20,7 @@ def policies():
 
     def make(action_space):
         policy = actor_critic(jax.random.key(0), SEES, action_space, (8,))
-        heads = lambda p: [p.value_head.weight, getattr(p, head).weight]  # noqa: E731
-        head = "mean_head" if action_space is BOX else "logits_head"
+        heads = lambda p: [p.value_head.weight, p.action_head.weight]  # noqa: E731
         return eqx.tree_at(heads, policy, replace_fn=lambda w: 500 * w)
 
     return {"gaussian": make(BOX), "softmax": make(gymnasium.spaces.Discrete(3))}
@@ -267,7 +266,7 @@ def test_the_defaults_are_the_papers():
     [
         ("learning_rate", 0.0, "above 0"),
         ("learning_rate", float("nan"), "above 0"),
-        ("optimizer", "sgd", "'rmsprop' or 'adam'"),
+        ("optimizer", "sgd", "one of 'rmsprop', 'adam'"),
         ("clip", 0.0, "above 0"),
         ("entropy", -0.1, "0 or more"),
         ("value_weight", -1.0, "0 or more"),
@@ -277,10 +276,10 @@ def test_the_defaults_are_the_papers():
         ("gamma", 1.0, "in [0, 1)"),
         ("gamma", -0.1, "in [0, 1)"),
         ("gae_lambda", 1.1, "in [0, 1]"),
-        ("value_target", "td", "'return' or 'gae'"),
+        ("value_target", "td", "one of 'return', 'gae'"),
     ],
 )
 def test_a_bad_setting_is_refused_with_its_name_its_value_and_what_is_allowed(name, value, allowed):
     with pytest.raises(ValueError) as error:
         PPO(**{name: value})
-    assert str(error.value) == f"ppo.{name} is {value!r}; it must be {allowed}."
+    assert str(error.value) == f"update.{name} is {value!r}; it must be {allowed}."

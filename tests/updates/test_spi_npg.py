@@ -12,7 +12,7 @@ from eniac.functions.trees import Trees
 from eniac.provable.policies import known_set_policy, mixed_policy, softmax
 from eniac.theory.planning import Model, action_values, advantages, bonus_model
 from eniac.updates.npg import NPG, tabular_fit, tangent_fit
-from eniac.updates.spi import SPI, Means, means
+from eniac.updates.spi import SPI, PairMeans, pair_means
 
 
 def rng(seed=0):
@@ -20,7 +20,7 @@ def rng(seed=0):
 
 
 def test_samples_are_gathered_pair_by_pair():
-    found = means(np.array([0, 3, 3]), np.array([1.0, 2.0, 6.0]), (2, 2))
+    found = pair_means(np.array([0, 3, 3]), np.array([1.0, 2.0, 6.0]), (2, 2))
     np.testing.assert_array_equal(found.mean, [[1.0, 0.0], [0.0, 4.0]])
     np.testing.assert_array_equal(found.weight, [[1.0, 0.0], [0.0, 2.0]])
 
@@ -28,7 +28,7 @@ def test_samples_are_gathered_pair_by_pair():
 def test_spi_takes_the_bonus_off_before_it_fits():
     update = SPI(Tabular(2, 2, bound=100.0), eta=0.5)
     bonus = np.array([[10.0, 0.0], [0.0, 10.0]])
-    found = Means(np.array([[12.0, 3.0], [4.0, 15.0]]), np.ones((2, 2)))
+    found = PairMeans(np.array([[12.0, 3.0], [4.0, 15.0]]), np.ones((2, 2)))
     params, critic = update.fit(update.start(), np.full((2, 2), 0.5), found, bonus)
     np.testing.assert_allclose(critic, [[2.0, 3.0], [4.0, 5.0]])
     actor = update.advance(update.start(), params, critic)
@@ -60,9 +60,9 @@ def test_spi_and_npg_make_the_same_policies_on_the_tabular_class_given_exact_cri
     for _ in range(6):
         policy = known_set_policy(one.logits, unknown)
         np.testing.assert_allclose(known_set_policy(other.logits, unknown), policy, atol=1e-9)
-        critic = spi.fit(one, policy, Means(action_values(rewarded, policy), weight), bonus)
+        critic = spi.fit(one, policy, PairMeans(action_values(rewarded, policy), weight), bonus)
         one = spi.advance(one, *critic)
-        critic = npg.fit(other, policy, Means(advantages(rewarded, policy), weight), bonus)
+        critic = npg.fit(other, policy, PairMeans(advantages(rewarded, policy), weight), bonus)
         # A - b-bar = (Q - b) centred under the policy, where the problem has a solution.
         q = action_values(rewarded, policy) - bonus
         expected = q - np.sum(policy * q, axis=1, keepdims=True)
@@ -114,7 +114,7 @@ def test_a_fit_with_more_parameters_than_pairs_is_the_same_fit():
 @pytest.mark.parametrize("weight", [np.zeros((3, 2)), np.eye(3)[:, :2]])
 def test_fits_survive_empty_and_singular_data(weight):
     policy = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
-    found = Means(np.ones((3, 2)) * (weight > 0), weight)
+    found = PairMeans(np.ones((3, 2)) * (weight > 0), weight)
     linear = Linear(rng().normal(size=(3, 2, 4)), norm_bound=10.0)
     for functions in (Tabular(3, 2, bound=10.0), linear):
         for update in (SPI(functions, 1.0), NPG(functions, 1.0, 10.0, 0.0)):

@@ -6,6 +6,7 @@ from eniac.widths.exact import (
     bonus_from_unknown,
     bonus_from_widths,
     finite_widths,
+    in_few_dimensions,
     linear_widths,
     tabular_widths,
 )
@@ -93,6 +94,20 @@ def test_singular_grams_use_ball_and_ellipsoid_each_in_its_own_directions():
     np.testing.assert_allclose(linear_widths(phi, gram, 0.5, 3.0), [0.25, 6.0, 0.0], atol=1e-14)
     np.testing.assert_array_equal(linear_widths(phi, gram, 0.5, np.inf), [0.25, np.inf, 0.0])
     np.testing.assert_allclose(linear_widths(phi, gram, 0.0, 3.0), [0.0, 6.0, 0.0])
+
+
+def test_few_dimensions_keep_all_inner_products_and_widths():
+    rng = np.random.default_rng(0)
+    rows, counts = rng.normal(size=(6, 40)), rng.integers(0, 9, size=6)
+    reduced, basis = in_few_dimensions(rows)
+    assert reduced.shape == (6, 6)
+    np.testing.assert_allclose(reduced @ basis.T, rows, atol=1e-12)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(6), atol=1e-12)
+    widths = [linear_widths(r, (r.T * counts) @ r, 0.5, 2.0) for r in (rows, reduced)]
+    np.testing.assert_allclose(*widths, rtol=1e-7)
+    same, unit = in_few_dimensions(rows.T)
+    assert same.shape == (40, 6)
+    np.testing.assert_array_equal(unit, np.eye(6))
 
 
 def test_one_hot_linear_widths_are_tabular_widths():

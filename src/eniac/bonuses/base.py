@@ -2,155 +2,84 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 import equinox as eqx
-import gymnasium
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from eniac.policies import Encoder
+from eniac.buffer import Buffer, Pairs
+from eniac.spaces import Spaces
 
 Metrics = dict[str, Array]
 
 
-class Spaces(NamedTuple):
-    observation: gymnasium.Space[Any]
-    action: gymnasium.Space[Any]
-
-
-class Pairs(NamedTuple):
-    """State-action pairs, a row each."""
-
-    observation: Array
-    action: Array
-
-
-class Buffer(eqx.Module):
-    """Z^n: the pairs that the policies of the cover visited, as many for each, in their order."""
-
-    pairs: Pairs
-    count: Int[Array, ""]
-
-    @classmethod
-    def empty(cls, spaces: Spaces, capacity: int) -> Buffer:
-        def room(space: gymnasium.Space[Any]) -> Array:
-            # Spaces speak of 64 bits where JAX has 32.
-            dtype = jax.dtypes.canonicalize_dtype(space.dtype or "float32")
-            return jnp.zeros((capacity, *(space.shape or ())), dtype)
-
-        return cls(Pairs(*map(room, spaces)), jnp.zeros((), jnp.int32))
-
-    def add(self, pairs: Pairs) -> Buffer:
-        """Z^n = Z^{n-1} and `pairs` (Algorithm 1, line 7). A full buffer stays as it is."""
-        rows = pairs.action.shape[0]
-        fits = self.count + rows <= self.pairs.action.shape[0]
-
-        def put(room: Array, new: Array) -> Array:
-            start = (self.count, *(0 for _ in room.shape[1:]))
-            changed = jax.lax.dynamic_update_slice(room, new.astype(room.dtype), start)
-            return jnp.where(fits, changed, room)
-
-        merged = jax.tree.map(put, self.pairs, pairs)
-        return Buffer(merged, self.count + jnp.where(fits, rows, 0))
-
-
 class Bonus(eqx.Module):
-    """A fitted bonus: b(s, a) of one pair."""
+    """A fitted bonus: b(s, a) of one pair, finite and 0 or more."""
 
     @abstractmethod
-    def __call__(self, observation: Array, action: Array) -> Float[Array, ""]: ...
+    def __call__(self, observation: Any, action: Any) -> Float[Array, ""]: ...
 
 
-class BonusRule(Protocol):
-    """How a bonus comes about. Its fields are its hyper-parameters."""
+class BonusRule(ABC):
+    """How a bonus comes about. A subclass is a frozen dataclass of hyper-parameters.
 
-    @property
-    def query_size(self) -> int:
-        """How many query pairs a fit asks for."""
-        ...
+    Only `init` has to be written; a rule that does no more has the same bonus for ever. `fit` is
+    for those that are made of Z^n (the width, PC-PG's kernel), `update_online` for those that learn
+    from what the exploring policy walks through (RND). Both run inside a compiled program: what
+    they return has the structure, shapes and types of the bonus that they were given.
 
-    def init(
-        self, key: PRNGKeyArray, spaces: Spaces, hidden: tuple[int, ...], capacity: int
-    ) -> Any:
-        """The bonus before anything was seen, for a cover of `capacity` policies."""
-        ...
+        class CountBonus(Bonus):
+            visits: Array
 
-    def fit(
-        self, key: PRNGKeyArray, bonus: Any, buffer: Buffer, newest: Pairs, query: Pairs
-    ) -> Any:
-        """b^n (Algorithm 1, line 9) from Z^n, its newest part, and the query pairs Z_Q^n."""
-        ...
+            def __call__(self, observation, action):
+                return 1 / jnp.sqrt(1 + self.visits[observation, action])
 
-    def watch(self, key: PRNGKeyArray, bonus: Any, pairs: Pairs, num: Int[Array, ""]) -> Any:
-        """The bonus after the exploring policy walked through the first `num` of `pairs`."""
-        ...
+        @dataclass(frozen=True)
+        class Count(BonusRule):
+            coefficient: float = 1.0
 
-    def weights(
-        self, bonus: Any, count: Int[Array, ""], capacity: int
-    ) -> Float[Array, " capacity"]:
-        """The weights of the policies in the cover."""
-        ...
+            def init(self, key, spaces, hidden):
+                return CountBonus(jnp.zeros((spaces.observation.n, spaces.action.n)))
 
-    def metrics(self, bonus: Any) -> Metrics:
-        """What the last fit was like. The names are the same in every epoch."""
-        ...
-
-
-class PairEncoder(eqx.Module):
-    """The vector that a network or a kernel reads of a pair, or of its state alone.
-
-    Actions outside a box count as the nearest inside, which is what the environment makes of them.
+            def fit(self, key, bonus, buffer, queries):
+                visits = jnp.zeros_like(bonus.visits).at[*buffer.pairs].add(buffer.weight)
+                return CountBonus(visits)
     """
 
-    observation: Encoder
-    action: Encoder | None
-    low: tuple[float, ...] = eqx.field(static=True)
-    high: tuple[float, ...] = eqx.field(static=True)
+    coefficient: float
+    """factor of the bonus"""
 
-    def __init__(self, spaces: Spaces, with_action: bool):
-        self.observation = Encoder(spaces.observation)
-        self.action = Encoder(spaces.action) if with_action else None
-        bounds = [bounds_of(space) for space in (spaces if with_action else spaces[:1])]
-        self.low = tuple(x for low, _ in bounds for x in low)
-        self.high = tuple(x for _, high in bounds for x in high)
+    query_size: int = 1
+    """query pairs Z_Q^n that a fit asks for"""
 
     @property
-    def size(self) -> int:
-        return len(self.low)
+    def reads_buffer(self) -> bool:
+        """Whether the bonus is made of Z^n, and so needs a cover."""
+        return type(self).fit is not BonusRule.fit
 
     @property
-    def bounds(self) -> tuple[Float[Array, " size"], Float[Array, " size"]]:
-        return jnp.asarray(self.low), jnp.asarray(self.high)
+    def learns_online(self) -> bool:
+        """Whether a rollout of the exploring policy changes the bonus."""
+        return type(self).update_online is not BonusRule.update_online
 
-    def __call__(self, observation: Array, action: Array) -> Float[Array, " size"]:
-        state = self.observation(observation)
-        if self.action is None:
-            return state
-        low, high = (bound[self.observation.size :] for bound in self.bounds)
-        return jnp.concatenate([state, jnp.clip(self.action(action), low, high)])
+    @abstractmethod
+    def init(self, key: PRNGKeyArray, spaces: Spaces, hidden: tuple[int, ...]) -> Any:
+        """The bonus before anything was seen. `hidden` are the layers of the policy's network."""
 
-    def uniform(
-        self, key: PRNGKeyArray, num: int, low: Float[Array, " size"], high: Float[Array, " size"]
-    ) -> Float[Array, "num size"]:
-        """Encodings of random pairs: uniform between `low` and `high` where the space is a box,
-        all elements alike where it is discrete."""
-        drawn = jax.random.uniform(key, (num, self.size), minval=low, maxval=high)
-        start = 0
-        for part in (self.observation, self.action):
-            if part is not None and part.discrete:
-                element_key = jax.random.fold_in(key, start)
-                element = jax.random.randint(element_key, (num,), 0, part.size)
-                drawn = drawn.at[:, start : start + part.size].set(jax.vmap(part)(element))
-            start += part.size if part is not None else 0
-        return drawn
+    def fit(self, key: PRNGKeyArray, bonus: Any, buffer: Buffer, queries: Pairs) -> Any:
+        """b^n (Algorithm 1, line 9) from Z^n and the query pairs Z_Q^n (Section 5.1)."""
+        del key, buffer, queries
+        return bonus
 
+    def update_online(
+        self, key: PRNGKeyArray, bonus: Any, pairs: Pairs, num: Int[Array, ""]
+    ) -> Any:
+        """The bonus after the exploring policy walked through the first `num` of `pairs`."""
+        del key, pairs, num
+        return bonus
 
-def bounds_of(space: gymnasium.Space[Any]) -> tuple[list[float], list[float]]:
-    """The least and the largest encoding of an element of `space`."""
-    if isinstance(space, gymnasium.spaces.Box):
-        return list(map(float, space.low.ravel())), list(map(float, space.high.ravel()))
-    size = Encoder(space).size
-    return [0.0] * size, [1.0] * size
+    def metrics(self, bonus: Any) -> Metrics:
+        """What the last fit was like: scalars, under the same names in every epoch."""
+        del bonus
+        return {}

@@ -1,63 +1,48 @@
-"""PC-PG's bonus (Agarwal et al. 2020): the ellipsoid norm of a kernel feature, and its covariances.
+"""PC-PG's bonus (Agarwal et al. 2020): the ellipsoid norm of a kernel feature.
 
-phi are random Fourier features of (s, a), Sigma = sum phi phi' + ridge I over the visited pairs,
-and b(s, a) = coefficient sqrt(phi' Sigma^-1 phi).
+phi are random Fourier features of (s, a), Sigma = sum_i w_i phi_i phi_i' + ridge I over the visited
+pairs, each as often as it stands for visits, and b(s, a) = coefficient sqrt(phi' Sigma^-1 phi).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from eniac.bonuses.base import Bonus, Buffer, Metrics, PairEncoder, Pairs, Spaces
-from eniac.cover import log_det
+from eniac.bonuses.base import Bonus, BonusRule, Metrics
+from eniac.buffer import Buffer, Pairs
 from eniac.errors import require, require_choices
-
-NUM_MEDIAN = 1000
-"""Visited pairs between which the median distance is taken."""
+from eniac.features import NUM_MEDIAN, Bandwidth, RandomFeatures
+from eniac.spaces import PairEncoder, Spaces
 
 
 class KernelBonus(Bonus):
-    encoder: PairEncoder
-    frequency: Float[Array, "size features"]
-    phase: Float[Array, " features"]
-    inverse_width: Float[Array, ""]
-    covariances: Float[Array, "capacity features features"]
+    features: RandomFeatures
     precision: Float[Array, "features features"]
+    """Sigma^-1; zero before the first fit, and so is the bonus"""
     coefficient: float = eqx.field(static=True)
 
-    def features(self, observation: Array, action: Array) -> Float[Array, " features"]:
-        """phi(s, a): E phi(x)' phi(y) = exp(-inverse_width |x - y|^2)."""
-        x = self.encoder(observation, action)
-        angle = jnp.sqrt(2 * self.inverse_width) * (x @ self.frequency) + self.phase
-        return math.sqrt(2 / self.phase.shape[0]) * jnp.cos(angle)
-
-    def __call__(self, observation: Array, action: Array) -> Float[Array, ""]:
-        if self.coefficient == 0:
-            return jnp.zeros(())
+    def __call__(self, observation: Any, action: Any) -> Float[Array, ""]:
         phi = self.features(observation, action)
         return self.coefficient * jnp.sqrt(jnp.maximum(phi @ self.precision @ phi, 0.0))
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """The kernel bonus and, with its covariances, the log-det weights of the cover."""
-
-    query_size: ClassVar[int] = 1
+class Kernel(BonusRule):
+    """The kernel bonus of the whole buffer."""
 
     features: int = 64
     """number of random Fourier features"""
     ridge: float = 0.01
     """what is added to the diagonal of the covariance"""
     coefficient: float = 1.0
-    """factor of the bonus; 0 is the baseline ZERO"""
-    bandwidth: Literal["median", "paper"] = "median"
+    """factor of the bonus"""
+    bandwidth: Bandwidth = "median"
     """median: 1 / (median distance of visited pairs)^2, set at the first fit; paper: 1, which is
     what the paper's program comes to, since it sets the median after its features are drawn"""
 
@@ -67,59 +52,27 @@ class Kernel:
         require(self.ridge > 0, "kernel.ridge", self.ridge, "above 0")
         require(self.coefficient >= 0, "kernel.coefficient", self.coefficient, "0 or more")
 
-    def init(
-        self, key: PRNGKeyArray, spaces: Spaces, hidden: tuple[int, ...], capacity: int
-    ) -> KernelBonus:
-        frequency_key, phase_key = jax.random.split(key)
+    def init(self, key: PRNGKeyArray, spaces: Spaces, hidden: tuple[int, ...]) -> KernelBonus:
+        del hidden
         encoder = PairEncoder(spaces, with_action=True)
-        dim = self.features
-        return KernelBonus(
-            encoder=encoder,
-            frequency=jax.random.normal(frequency_key, (encoder.size, dim)),
-            phase=jax.random.uniform(phase_key, (dim,), maxval=2 * math.pi),
-            inverse_width=jnp.ones(()),
-            covariances=jnp.zeros((capacity, dim, dim)),
-            precision=jnp.zeros((dim, dim)),
-            coefficient=self.coefficient,
-        )
+        features = RandomFeatures.draw(key, encoder, self.features)
+        return KernelBonus(features, jnp.zeros((self.features, self.features)), self.coefficient)
 
     def fit(
-        self, key: PRNGKeyArray, bonus: KernelBonus, buffer: Buffer, newest: Pairs, query: Pairs
+        self, key: PRNGKeyArray, bonus: KernelBonus, buffer: Buffer, queries: Pairs
     ) -> KernelBonus:
-        num_newest = newest.action.shape[0]
-        place = jnp.maximum(buffer.count // num_newest, 1) - 1
+        """Sigma anew from all of Z^n, whose rows may have changed their weights."""
+        del queries
+        features = bonus.features
         if self.bandwidth == "median":
-            # Once: covariances of features that changed meanwhile could not be added up.
-            found = 1 / median_distance(key, bonus.encoder, newest) ** 2
-            inverse_width = jnp.where(place == 0, found, bonus.inverse_width)
-            bonus = eqx.tree_at(lambda b: b.inverse_width, bonus, inverse_width)
-        phi = jax.vmap(bonus.features)(*newest)
-        covariances = bonus.covariances.at[place].set(phi.T @ phi)
-        total = jnp.sum(covariances, axis=0) + self.ridge * jnp.eye(self.features)
-        precision = jnp.linalg.inv(total)
-        return eqx.tree_at(lambda b: (b.covariances, b.precision), bonus, (covariances, precision))
-
-    def watch(
-        self, key: PRNGKeyArray, bonus: KernelBonus, pairs: Pairs, num: Int[Array, ""]
-    ) -> KernelBonus:
-        return bonus
-
-    def weights(self, bonus: KernelBonus, count: Int[Array, ""], capacity: int) -> Array:
-        ridge = self.ridge * jnp.eye(self.features)
-        return log_det(bonus.covariances + ridge[None], count)
+            rows = buffer.sample_rows(key, (2, NUM_MEDIAN))
+            found = features.with_median(buffer.pairs, rows)
+            features = jax.tree.map(
+                lambda new, old: jnp.where(buffer.count > 0, new, old), found, features
+            )
+        gram = features.gram(buffer.pairs, buffer.weight, buffer.count)
+        precision = jnp.linalg.inv(gram + self.ridge * jnp.eye(self.features))
+        return KernelBonus(features, precision, bonus.coefficient)
 
     def metrics(self, bonus: KernelBonus) -> Metrics:
-        return {"kernel/inverse_width": bonus.inverse_width}
-
-
-def median_distance(key: PRNGKeyArray, encoder: PairEncoder, pairs: Pairs) -> Float[Array, ""]:
-    """The median Euclidean distance between pairs of (s, a) that differ; 1 if none do.
-
-    Where most pairs are equal, as in a small discrete world, the median of all is zero, and a
-    kernel of width zero is rounding errors.
-    """
-    rows = jax.random.randint(key, (2, NUM_MEDIAN), 0, pairs.action.shape[0])
-    x, y = (jax.vmap(encoder)(pairs.observation[r], pairs.action[r]) for r in rows)
-    distance = jnp.linalg.norm(x - y, axis=-1)
-    median = jnp.nanmedian(jnp.where(distance > 0, distance, jnp.nan))
-    return jnp.where(jnp.isnan(median), 1.0, median)
+        return {"kernel/inverse_width": bonus.features.inverse_width}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -11,11 +11,17 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from eniac.bonuses.base import Bonus, Buffer, Metrics, Pairs, Spaces
-from eniac.cover import uniform
+from eniac.bonuses.base import Bonus, BonusRule, Metrics
+from eniac.buffer import Pairs, num_rows
 from eniac.errors import require
+from eniac.features import map_rows
 from eniac.minibatches import rmsprop, shuffled_passes
-from eniac.policies import Body, Encoder
+from eniac.networks import Body
+from eniac.spaces import Encoder, Spaces
+
+MAX_FLOATS = 2**26
+"""Encodings of a rollout are computed once if they are at most this many numbers (256 MiB), and
+minibatch by minibatch otherwise."""
 
 
 class RNDBonus(Bonus):
@@ -29,19 +35,18 @@ class RNDBonus(Bonus):
     variance: Float[Array, ""]
     coefficient: float = eqx.field(static=True)
 
-    def error(self, observation: Array) -> Float[Array, ""]:
+    def error(self, observation: Any) -> Float[Array, ""]:
         x = self.encoder(observation)
         return jnp.mean((self.predictor(x) - self.target(x)) ** 2)
 
-    def __call__(self, observation: Array, action: Array) -> Float[Array, ""]:
+    def __call__(self, observation: Any, action: Any) -> Float[Array, ""]:
+        del action
         return self.coefficient * self.error(observation) / self.scale
 
 
 @dataclass(frozen=True)
-class RND:
+class RND(BonusRule):
     """Predictor and target have the policy's body, as in the paper; the head is left out."""
-
-    query_size: ClassVar[int] = 1
 
     coefficient: float = 5e3
     """factor of the bonus; the paper's values are 5e3 at depth 2 and 1e3 at depths 4 and 6"""
@@ -67,15 +72,13 @@ class RND:
     def optimiser(self) -> optax.GradientTransformation:
         return rmsprop(self.learning_rate)
 
-    def init(
-        self, key: PRNGKeyArray, spaces: Spaces, hidden: tuple[int, ...], capacity: int
-    ) -> RNDBonus:
+    def init(self, key: PRNGKeyArray, spaces: Spaces, hidden: tuple[int, ...]) -> RNDBonus:
         target_key, predictor_key = jax.random.split(key)
         encoder = Encoder(spaces.observation)
-        predictor = Body(predictor_key, encoder.size, hidden)
+        predictor = Body(predictor_key, encoder, hidden)
         return RNDBonus(
             encoder=encoder,
-            target=Body(target_key, encoder.size, hidden),
+            target=Body(target_key, encoder, hidden),
             predictor=predictor,
             optimiser=self.optimiser.init(eqx.filter(predictor, eqx.is_inexact_array)),
             scale=jnp.ones(()),
@@ -83,31 +86,35 @@ class RND:
             coefficient=self.coefficient,
         )
 
-    def fit(
-        self, key: PRNGKeyArray, bonus: RNDBonus, buffer: Buffer, newest: Pairs, query: Pairs
-    ) -> RNDBonus:
-        return bonus
-
-    def watch(
+    def update_online(
         self, key: PRNGKeyArray, bonus: RNDBonus, pairs: Pairs, num: Int[Array, ""]
     ) -> RNDBonus:
         """`passes` passes of the predictor over the states just seen."""
-        capacity = pairs.action.shape[0]
-        x = jax.vmap(bonus.encoder)(pairs.observation)
-        target = jax.vmap(bonus.target)(x)
+        capacity, seen = num_rows(pairs), pairs.observation
+
+        def lesson(observation: Any) -> tuple[Array, Array]:
+            x = jax.vmap(bonus.encoder)(observation)
+            return x, jax.vmap(bonus.target)(x)
+
+        if capacity * bonus.encoder.size <= MAX_FLOATS:
+            lessons = lesson(seen)
+            lesson_of = lambda rows: jax.tree.map(lambda x: x[rows], lessons)  # noqa: E731
+        else:
+            lesson_of = lambda rows: lesson(jax.tree.map(lambda x: x[rows], seen))  # noqa: E731
 
         def step(carry: tuple[Body, Any], rows: Array, weight: Array) -> tuple[Body, Any]:
             predictor, state = carry
+            x, target = lesson_of(rows)
 
             def loss(predictor: Body) -> Array:
-                error = jnp.mean((jax.vmap(predictor)(x[rows]) - target[rows]) ** 2, axis=-1)
+                error = jnp.mean((jax.vmap(predictor)(x) - target) ** 2, axis=-1)
                 return jnp.sum(weight * error) / jnp.sum(weight)
 
             change, state = self.optimiser.update(eqx.filter_grad(loss)(predictor), state)
             return eqx.apply_updates(predictor, change), state
 
         if self.normalise:
-            error = jax.vmap(bonus.error)(pairs.observation)
+            error = map_rows(bonus.error, (seen,), bonus.encoder.size)
             used = (jnp.arange(capacity) < num) / jnp.maximum(num, 1)
             variance = jnp.sum(used * (error - jnp.sum(used * error)) ** 2)
             first = bonus.variance == 0
@@ -126,9 +133,6 @@ class RND:
             self.passes,
         )
         return eqx.tree_at(lambda b: (b.predictor, b.optimiser), bonus, (predictor, state))
-
-    def weights(self, bonus: RNDBonus, count: Int[Array, ""], capacity: int) -> Array:
-        return uniform(capacity, count)
 
     def metrics(self, bonus: RNDBonus) -> Metrics:
         return {"rnd/scale": bonus.scale}

@@ -16,12 +16,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from eniac.bonuses.base import Bonus, Buffer, Metrics, PairEncoder, Pairs, Spaces
-from eniac.cover import uniform
+from eniac.bonuses.base import Bonus, BonusRule, Metrics
+from eniac.buffer import Buffer, Pairs
 from eniac.errors import require, require_choices
 from eniac.minibatches import clipped, rmsprop
+from eniac.networks import Body, Linear
 from eniac.permutation import permutation
-from eniac.policies import Body, Linear
+from eniac.spaces import PairEncoder, Spaces
 
 DIVERGED = 1e6
 """A width above this is not used: its maximum is one extreme state, and next to it the bonus of
@@ -34,6 +35,9 @@ LARGEST_LOG = 40.0
 beyond what float32 holds."""
 NUM_JUDGED = 20_000
 """Visited pairs on which the quality of a width is measured."""
+MAX_FLOATS = 2**26
+"""Encodings that a fit holds, of visited pairs and again of queries: 256 MiB each. Where there are
+more, pictures mostly, it works with a random part of them."""
 
 
 class WidthNetwork(eqx.Module):
@@ -74,15 +78,16 @@ class WidthBonus(Bonus):
     twin: WidthNetwork
     normaliser: Float[Array, ""]
     quality: WidthQuality
+    hidden: tuple[int, ...] = eqx.field(static=True)
     coefficient: float = eqx.field(static=True)
     clip: bool = eqx.field(static=True)
     threshold: float | None = eqx.field(static=True)
 
-    def width(self, observation: Array, action: Array) -> Float[Array, ""]:
+    def width(self, observation: Any, action: Any) -> Float[Array, ""]:
         x = (self.encoder(observation, action) - self.center) / self.spread
         return jnp.abs(self.f(x) - self.twin(x))
 
-    def __call__(self, observation: Array, action: Array) -> Float[Array, ""]:
+    def __call__(self, observation: Any, action: Any) -> Float[Array, ""]:
         width = self.width(observation, action)
         if self.threshold is not None:
             return self.coefficient * (width >= self.threshold)
@@ -91,7 +96,7 @@ class WidthBonus(Bonus):
 
 
 @dataclass(frozen=True)
-class Width:
+class Width(BonusRule):
     """How the width is trained, and how a bonus is made of it."""
 
     training: Literal["constrained", "lagrangian"] = "constrained"
@@ -109,10 +114,10 @@ class Width:
     """query pairs gathered at a fit ("|Z_Q|")"""
     query_batch: int = 20
     """query pairs in a step ("|D_Q|")"""
-    wide: float = 0.5
+    uniform_share: float = 0.5
     """share of the query pairs that is not where the exploring policy went, but uniform in a box
     around all pairs seen, or over all elements of a discrete space; 0 is the paper's"""
-    reach: float = 2.0
+    box_scale: float = 2.0
     """how many times as wide that box is as the pairs seen, within the bounds of the spaces"""
     buffer_batch: int = 160
     """visited pairs in a step ("|D_j|")"""
@@ -153,8 +158,9 @@ class Width:
             require(getattr(self, name) > 0, f"width.{name}", getattr(self, name), "above 0")
         for name in ("weight", "push", "dual_step", "floor"):
             require(getattr(self, name) >= 0, f"width.{name}", getattr(self, name), "0 or more")
-        require(0 <= self.wide <= 1, "width.wide", self.wide, "in [0, 1]")
-        require(self.reach > 0, "width.reach", self.reach, "above 0")
+        share = self.uniform_share
+        require(0 <= share <= 1, "width.uniform_share", share, "in [0, 1]")
+        require(self.box_scale > 0, "width.box_scale", self.box_scale, "above 0")
         require(
             self.threshold is None or self.threshold > 0,
             "width.threshold",
@@ -163,19 +169,19 @@ class Width:
         )
         require(0 < self.quantile <= 1, "width.quantile", self.quantile, "in (0, 1]")
 
-    def network(self, key: PRNGKeyArray, size: int, hidden: tuple[int, ...]) -> WidthNetwork:
+    def network(
+        self, key: PRNGKeyArray, encoder: PairEncoder, hidden: tuple[int, ...]
+    ) -> WidthNetwork:
         body_key, head_key = jax.random.split(key)
         if self.training == "lagrangian":
             head = Linear(head_key, hidden[-1], 1, scale=1e-3)
-            return WidthNetwork(Body(body_key, size, hidden), head, None)
+            return WidthNetwork(Body(body_key, encoder, hidden), head, None)
         head = Linear(head_key, hidden[-1], 1)
-        return WidthNetwork(Body(body_key, size, hidden, math.sqrt(2)), head, self.bound)
+        return WidthNetwork(Body(body_key, encoder, hidden, math.sqrt(2)), head, self.bound)
 
-    def init(
-        self, key: PRNGKeyArray, spaces: Spaces, hidden: tuple[int, ...], capacity: int
-    ) -> WidthBonus:
+    def init(self, key: PRNGKeyArray, spaces: Spaces, hidden: tuple[int, ...]) -> WidthBonus:
         encoder = PairEncoder(spaces, with_action=self.of == "state-action")
-        network = self.network(key, encoder.size, hidden)
+        network = self.network(key, encoder, hidden)
         zero, no = jnp.zeros(()), jnp.zeros((), bool)
         return WidthBonus(
             encoder=encoder,
@@ -185,47 +191,48 @@ class Width:
             twin=network,
             normaliser=jnp.ones(()),
             quality=WidthQuality(zero, zero, zero, zero, zero, zero, zero, zero, no, no),
+            hidden=hidden,
             coefficient=self.coefficient,
             clip=self.normaliser == "quantile",
             threshold=self.threshold,
         )
-
-    def weights(self, bonus: WidthBonus, count: Int[Array, ""], capacity: int) -> Array:
-        return uniform(capacity, count)
-
-    def watch(
-        self, key: PRNGKeyArray, bonus: WidthBonus, pairs: Pairs, num: Int[Array, ""]
-    ) -> WidthBonus:
-        return bonus
 
     def metrics(self, bonus: WidthBonus) -> Metrics:
         quality = {f"width/{name}": x for name, x in bonus.quality._asdict().items()}
         return quality | {"width/normaliser": bonus.normaliser}
 
     def fit(
-        self, key: PRNGKeyArray, bonus: WidthBonus, buffer: Buffer, newest: Pairs, query: Pairs
+        self, key: PRNGKeyArray, bonus: WidthBonus, buffer: Buffer, queries: Pairs
     ) -> WidthBonus:
         """Algorithm 5. A width that diverged is reported, and the one before is kept."""
-        before = bonus
+        before, encoder = bonus, bonus.encoder
         wide_key, start_key, train_key, judge_key = jax.random.split(key, 4)
-        visited = jax.vmap(bonus.encoder)(*buffer.pairs)
-        asked = jax.vmap(bonus.encoder)(*query)
-        used = jnp.arange(visited.shape[0]) < buffer.count
-        asked = self.widened(wide_key, bonus.encoder, visited, used, asked)
+        most = max(MAX_FLOATS // encoder.size, 1)
+        if buffer.capacity > most:
+            buffer = buffer.resampled(jax.random.fold_in(key, most), most)
+        queries = jax.tree.map(lambda x: x[:most], queries)
+        visited = jax.vmap(encoder)(*buffer.pairs)
+        query_inputs = jax.vmap(encoder)(*queries)
+        query_inputs = self.widened(wide_key, encoder, visited, buffer.weight > 0, query_inputs)
         if self.training == "constrained":
-            center, spread = moments(visited, used, asked)
+            center, spread = moments(visited, buffer.weight, query_inputs)
             bonus = eqx.tree_at(lambda b: (b.center, b.spread), bonus, (center, spread))
-            visited, asked = ((x - center[None]) / spread[None] for x in (visited, asked))
+            visited, query_inputs = (
+                (x - center[None]) / spread[None] for x in (visited, query_inputs)
+            )
         f, twin = self.start(start_key, bonus)
-        f, multiplier = self.train(train_key, f, twin, visited, buffer.count, asked)
+        query_key, buffer_key = jax.random.split(train_key)
+        rows = buffer.sample_rows(buffer_key, (self.outer, self.inner, self.buffer_batch))
+        f, multiplier = self.train(query_key, f, twin, visited, rows, query_inputs)
 
-        rows = jax.random.randint(judge_key, (NUM_JUDGED,), 0, jnp.maximum(buffer.count, 1))
-        width_asked = jnp.abs(jax.vmap(f)(asked) - jax.vmap(twin)(asked))
-        width_visited = jnp.abs(jax.vmap(f)(visited[rows]) - jax.vmap(twin)(visited[rows]))
-        quality = judge(width_asked, width_visited, multiplier)
+        judged = visited[buffer.sample_rows(judge_key, (min(NUM_JUDGED, most),))]
+        width_queries, width_visited = (
+            jnp.abs(jax.vmap(f)(x) - jax.vmap(twin)(x)) for x in (query_inputs, judged)
+        )
+        quality = judge(width_queries, width_visited, multiplier)
         normaliser = quality.query_max
         if self.normaliser == "quantile":
-            normaliser = jnp.maximum(jnp.quantile(width_asked, self.quantile), self.floor)
+            normaliser = jnp.maximum(jnp.quantile(width_queries, self.quantile), self.floor)
         fitted = eqx.tree_at(
             lambda b: (b.f, b.twin, b.normaliser),
             bonus,
@@ -240,29 +247,28 @@ class Width:
         encoder: PairEncoder,
         visited: Float[Array, "buffer size"],
         used: Bool[Array, " buffer"],
-        asked: Float[Array, "query size"],
+        queries: Float[Array, "query size"],
     ) -> Float[Array, "query size"]:
-        """The query pairs, a share `wide` of them replaced by uniform ones.
+        """The query pairs, a share `uniform_share` of them replaced by uniform ones.
 
         A width trained on pairs from where the data are only says nothing of any other place, and
         it is there that the bonus has to draw the policy.
         """
-        num_wide = round(self.wide * asked.shape[0])
-        seen = jnp.where(used[:, None], visited, asked[:1])
-        low = jnp.minimum(jnp.min(seen, axis=0), jnp.min(asked, axis=0))
-        high = jnp.maximum(jnp.max(seen, axis=0), jnp.max(asked, axis=0))
-        middle, half = (low + high) / 2, self.reach * (high - low) / 2
+        num_wide = round(self.uniform_share * queries.shape[0])
+        seen = jnp.where(used[:, None], visited, queries[:1])
+        low = jnp.minimum(jnp.min(seen, axis=0), jnp.min(queries, axis=0))
+        high = jnp.maximum(jnp.max(seen, axis=0), jnp.max(queries, axis=0))
+        middle, half = (low + high) / 2, self.box_scale * (high - low) / 2
         bound_low, bound_high = encoder.bounds
         low, high = jnp.maximum(middle - half, bound_low), jnp.minimum(middle + half, bound_high)
-        return asked.at[:num_wide].set(encoder.uniform(key, num_wide, low, high))
+        return queries.at[:num_wide].set(encoder.uniform(key, num_wide, low, high))
 
     def start(self, key: PRNGKeyArray, bonus: WidthBonus) -> tuple[WidthNetwork, WidthNetwork]:
         """f and f' before training."""
         new_key, fresh_key, nudge_key = jax.random.split(key, 3)
-        hidden = tuple(layer.bias.shape[0] for layer in bonus.f.body.layers)
-        f = self.network(new_key, bonus.encoder.size, hidden) if self.reinitialise else bonus.f
+        f = self.network(new_key, bonus.encoder, bonus.hidden) if self.reinitialise else bonus.f
         if self.twin == "fresh":
-            return f, self.network(fresh_key, bonus.encoder.size, hidden)
+            return f, self.network(fresh_key, bonus.encoder, bonus.hidden)
         if self.training == "lagrangian":
             return f, f
         # f = f' is a stationary point of the squared difference: a nudge leaves it.
@@ -299,23 +305,23 @@ class Width:
         f: WidthNetwork,
         twin: WidthNetwork,
         visited: Float[Array, "buffer size"],
-        num_visited: Int[Array, ""],
-        asked: Float[Array, "query size"],
+        buffer_rows: Int[Array, "outer inner batch"],
+        queries: Float[Array, "query size"],
     ) -> tuple[WidthNetwork, Float[Array, ""]]:
-        """I x J steps: a query minibatch for J of them, a minibatch of the data for each."""
-        query_key, buffer_key = jax.random.split(key)
+        """I x J steps: a query minibatch for J of them, a minibatch of the data for each.
+
+        `buffer_rows` are the rows of `visited` in each of these.
+        """
         optimiser = clipped(rmsprop(self.learning_rate), self.max_gradient_norm)
         # f' is fixed, so that its values are looked up, not computed again.
-        visited_twin, asked_twin = jax.vmap(twin)(visited), jax.vmap(twin)(asked)
-        order = permutation(query_key, asked.shape[0])
-        turns = jnp.arange(self.outer * self.query_batch) % asked.shape[0]
+        visited_twin, queries_twin = jax.vmap(twin)(visited), jax.vmap(twin)(queries)
+        order = permutation(key, queries.shape[0])
+        turns = jnp.arange(self.outer * self.query_batch) % queries.shape[0]
         query_rows = order[turns].reshape(self.outer, self.query_batch)
-        shape = (self.outer, self.inner, self.buffer_batch)
-        buffer_rows = jax.random.randint(buffer_key, shape, 0, jnp.maximum(num_visited, 1))
 
         def loss_of(f: WidthNetwork, log_multiplier: Array, rows: Array, rows_q: Array):
-            x = jnp.concatenate([visited[rows], asked[rows_q]])
-            fixed = jnp.concatenate([visited_twin[rows], asked_twin[rows_q]])
+            x = jnp.concatenate([visited[rows], queries[rows_q]])
+            fixed = jnp.concatenate([visited_twin[rows], queries_twin[rows_q]])
             difference = jax.vmap(f)(x) - fixed
             on_data, on_query = jnp.split(difference, [self.buffer_batch])
             return self.loss(on_data, on_query, jnp.exp(log_multiplier))
@@ -346,28 +352,29 @@ class Width:
 
 def moments(
     visited: Float[Array, "buffer size"],
-    used: Bool[Array, " buffer"],
-    asked: Float[Array, "query size"],
+    weight: Float[Array, " buffer"],
+    queries: Float[Array, "query size"],
 ) -> tuple[Float[Array, " size"], Float[Array, " size"]]:
-    """Mean and standard deviation of all inputs, visited and asked in equal parts."""
-    share = (used / jnp.maximum(jnp.sum(used), 1))[:, None]
+    """Mean and standard deviation of all inputs, visited and queries in equal parts, a visited one
+    as often as its weight says."""
+    share = (weight / jnp.maximum(jnp.sum(weight), 1))[:, None]
 
-    def mean(of_visited: Array, of_asked: Array) -> Array:
-        return (jnp.sum(share * of_visited, axis=0) + jnp.mean(of_asked, axis=0)) / 2
+    def mean(of_visited: Array, of_queries: Array) -> Array:
+        return (jnp.sum(share * of_visited, axis=0) + jnp.mean(of_queries, axis=0)) / 2
 
-    center = mean(visited, asked)
-    spread = jnp.sqrt(mean((visited - center[None]) ** 2, (asked - center[None]) ** 2))
+    center = mean(visited, queries)
+    spread = jnp.sqrt(mean((visited - center[None]) ** 2, (queries - center[None]) ** 2))
     return center, jnp.where(spread > 1e-6, spread, 1.0)
 
 
 def judge(
-    asked: Float[Array, " query"], visited: Float[Array, " judged"], multiplier: Float[Array, ""]
+    queries: Float[Array, " query"], visited: Float[Array, " judged"], multiplier: Float[Array, ""]
 ) -> WidthQuality:
     """The quality of a width from its values on query and visited pairs."""
-    low, median, high = jnp.quantile(asked, jnp.asarray([0.05, 0.5, 0.95]))
+    low, median, high = jnp.quantile(queries, jnp.asarray([0.05, 0.5, 0.95]))
     visited_low, visited_median = jnp.quantile(visited, jnp.asarray([0.05, 0.5]))
-    largest = jnp.max(asked)
-    finite = jnp.all(jnp.isfinite(asked)) & jnp.all(jnp.isfinite(visited))
+    largest = jnp.max(queries)
+    finite = jnp.all(jnp.isfinite(queries)) & jnp.all(jnp.isfinite(visited))
     quality = WidthQuality(
         query_max=largest,
         query_median=median,

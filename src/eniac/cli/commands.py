@@ -1,8 +1,7 @@
-"""Commands that show what is in a run. Heavy modules are imported when a command is run."""
+"""Commands that make runs, and those that need none. Heavy modules are imported when they run."""
 
 from __future__ import annotations
 
-import sys
 from json import dumps as json_of
 from pathlib import Path
 from typing import Any, Literal
@@ -10,134 +9,174 @@ from typing import Any, Literal
 import tyro
 from rich.console import Console
 
-from eniac.cli.show import cover_table
-from eniac.errors import ConfigError
+from eniac.cli.show import algorithm_table, env_table, report, runs_table
+from eniac.errors import ConfigError, suggestion
 
-PLOT = """Draw pictures of a run (PNG).
+TRAIN = """Train ALGORITHM in an environment, for one seed or several side by side.
 
---what curve: the learning curve. Several runs go in one figure; the line is the mean of a run's
-seeds, the band reaches over all of them.
+Everything goes to one folder: metrics, checkpoints, pictures, policy.
 
---what visits: where each policy of the cover went, and episodes of the exploiting policy.
+Ctrl-C finishes the epoch and saves; `eniac resume` goes on from there.
 
---what bonus: which states were visited, and the bonus that they get.
+--env takes one of `eniac list envs`, any id of gymnasium's (Acrobot-v1), gymnasium:ID where we have
+one of that name too, envpool:ID, or module:function that makes one of your own.
 
---what all: all of these that there are for the run.
+Chosen by name, for the deep algorithms (eniac, ppo, ppo-rnd, pc-pg, zero):
+  --depth     2 (the default), 4 or 6 hidden layers, as in the paper
+  --preset    paper-depth2, paper-depth4 or paper-depth6: all settings as in the paper
+  --episodes  continuing (the default) or episodic
+  --cover     none, uniform, log-det, or module:Class of your own
+  --bonus     width, kernel, rnd, zero, or module:Class of your own
+  --update    ppo, or module:Class of your own
+
+With another part come its own settings: --bonus rnd --bonus.coefficient 10.
+
+In the place of ALGORITHM, the config.json of a run runs it again.
 
 Examples:
-  eniac plot runs/sea
-  eniac plot runs/car --what all
-  eniac plot runs/sea runs/other --out both.png
+  eniac train eniac --depth 6 --return-above 93
+  eniac train eniac --env Acrobot-v1
+  eniac train eniac --env mymodule:make_env --env-options size 10 windy false
+  eniac train ppo --env DeepSea-10 --seeds 4 --epochs 20 --out runs/sea
+  eniac train eniac --env DeepSea-10 --bonus kernel --rounds 1 --updates-per-round 20
+  eniac train ppo --horizon 200 --steps 5000000 --rollout-length 50 --update.clip 0.1
+  eniac train eniac-spi-sample --env DeepSea-10 --function-class tabular --seeds 10
+  eniac train runs/sea/config.json --seed 4 --out runs/sea-4
 """
 
-COVER = """Show the policies of a run's cover: weight, return, how much of the states they reached.
+RESUME = """Continue a run from its newest checkpoint, as if never interrupted.
 
-Reads the newest checkpoint. The exploring and the exploiting policy come last.
+A new stop rule replaces that of the run: so a finished run gets longer.
 
 Examples:
-  eniac cover runs/car
-  eniac cover runs/car --seed 3 --episodes 100 --json
+  eniac resume runs/sea
+  eniac resume runs/sea --epochs 200
 """
 
+LIST = """Show the environments, the algorithms, or the runs in a folder.
 
-def plot(
-    folders: tyro.conf.Positional[tuple[Path, ...]],
-    /,
-    what: Literal["curve", "visits", "bonus", "all"] = "curve",
-    out: Path | None = None,
-    metric: str = "return_mean",
-    seed: int | None = None,
-) -> int:
-    """Draws pictures of a run.
+Examples:
+  eniac list envs
+  eniac list algorithms
+  eniac list runs
+  eniac list runs experiments/monday --json
+"""
 
-    Args:
-        folders: Folders of runs; one, but for curves.
-        what: What to draw.
-        out: The PNG, or for --what all the folder of the PNGs. None: figures/ in the run's
-            folder, or learning_curves.png here if there are several runs.
-        metric: What a curve shows, any number that stands in metrics.jsonl.
-        seed: Which of the run's seeds to draw visits and bonus of. None: the first.
-    """
-    runs = list(folders)
-    if not runs:
-        raise ConfigError("Which run? For instance `eniac plot runs/sea`.")
-    if seed is not None and what == "curve":
-        raise ConfigError(f"seed is {seed}, but a curve is of all seeds; leave it out.")
-    if metric != "return_mean" and what != "curve":
-        raise ConfigError(f"metric is {metric!r}, but only curves have one; leave it out.")
-    if what == "curve":
-        from eniac.report.figures import learning_curves
+GUARANTEE = """Print the hyper-parameters of a theorem, and what each term of its bound is worth.
 
-        default = runs[0] / "figures" / "learning_curve.png"
-        path = out or (default if len(runs) == 1 else Path("learning_curves.png"))
-        print(f"The figure is in {learning_curves(runs, path, metric)}")
-        return 0
-    if len(runs) > 1:
-        raise ConfigError(
-            f"--what {what} draws one run, and {len(runs)} were given. Curves of several runs "
-            "go in one figure: --what curve."
+Describe the class by --num-states, if it is tabular, or by --eluder and --log-cover.
+
+NPG on another class also needs --B, --G, --Lambda and --d.
+
+--constants printed takes the paper's constants as they stand; some terms are then too large.
+
+Examples:
+  eniac guarantee spi-sample --accuracy 0.1 --gamma 0.9 --num-actions 2 --num-states 10
+  eniac guarantee spi-compute --accuracy 0.1 --gamma 0.9 --num-actions 10 --eluder 40 --log-cover 90
+"""
+
+Folder = tyro.conf.Positional[Path]
+Flag = tyro.conf.FlagCreatePairsOff[bool]
+
+
+def parse(function: Any, name: str, description: str, rest: list[str]) -> Any:
+    """`function`, called with what `rest` says of its arguments."""
+    return tyro.cli(function, prog=f"eniac {name}", description=description, args=rest)
+
+
+def train(rest: list[str]) -> int:
+    """`eniac train`."""
+    from eniac.cli.options import parse_config
+
+    config = parse_config(rest, TRAIN)
+    from eniac.training import train
+
+    console = Console()
+    return report(console, train(config, console=console))
+
+
+def resume(rest: list[str]) -> int:
+    """`eniac resume`."""
+
+    def go_on(
+        run: Folder,
+        /,
+        epochs: int | None = None,
+        steps: int | None = None,
+        seconds: float | None = None,
+        return_above: float | None = None,
+    ) -> int:
+        """Continues a run.
+
+        Args:
+            run: Folder of the run.
+            epochs: Stop after this many epochs, those already done included.
+            steps: Stop after this many environment steps of a seed.
+            seconds: Stop after this much wall-clock time, that already spent included.
+            return_above: Stop a seed when its evaluation's mean return is above this.
+        """
+        from eniac.training import resume
+
+        console = Console()
+        result = resume(
+            run,
+            epochs=epochs,
+            steps=steps,
+            seconds=seconds,
+            return_above=return_above,
+            console=console,
         )
-    return _draw(runs[0], what, out, seed)
+        return report(console, result)
+
+    return parse(go_on, "resume", RESUME, rest)
 
 
-def _draw(folder: Path, what: str, out: Path | None, seed: int | None) -> int:
-    run = open_run(folder)
-    from eniac.report.pictures import FILES, draw, draw_all
+def show_list(rest: list[str]) -> int:
+    """`eniac list`."""
+    kinds = ("envs", "algorithms", "runs")
+    if rest and not rest[0].startswith("-") and rest[0] not in kinds:
+        hint = suggestion(rest[0], kinds)
+        raise ConfigError(f"{rest[0]!r} cannot be listed, only {', '.join(kinds)}.{hint}")
 
-    if what != "all":
-        path = out or folder / "figures" / FILES[what]
-        print(f"The figure is in {draw(run, what, path, seed)}")
+    def show(
+        what: tyro.conf.Positional[Literal["envs", "algorithms", "runs"]],
+        folder: tyro.conf.Positional[Path | None] = None,
+        /,
+        json: Flag = False,
+    ) -> int:
+        """Shows a table.
+
+        Args:
+            what: What to show.
+            folder: For runs, the folder to look in, and in the folders inside. None: runs/.
+            json: Print runs as JSON.
+        """
+        if what != "runs":
+            if json or folder is not None:
+                given = "--json" if json else str(folder)
+                raise ConfigError(f"{given} is only for `eniac list runs`; leave it out.")
+            Console().print(env_table() if what == "envs" else algorithm_table())
+            return 0
+        from eniac.report.run_list import find_runs
+
+        found = find_runs(folder or Path("runs"))
+        if json:
+            print(json_of(found, indent=2))
+        elif found:
+            Console().print(runs_table(found))
+        else:
+            print(f"There are no runs in {folder or 'runs'}/. `eniac train ppo` makes one.")
         return 0
-    run.index(seed)
-    drawn, warnings = draw_all(run, out or folder / "figures", seed)
-    for path in drawn:
-        print(f"Drew {path}")
-    for warning in warnings:
-        print(f"Warning: {warning}", file=sys.stderr)
-    return 1 if warnings else 0
+
+    return parse(show, "list", LIST, rest)
 
 
-def cover(
-    run: tyro.conf.Positional[Path],
-    /,
-    seed: int | None = None,
-    episodes: int = 20,
-    json: tyro.conf.FlagCreatePairsOff[bool] = False,
-) -> int:
-    """Shows the cover of a run.
+def guarantee(rest: list[str]) -> int:
+    """`eniac guarantee`."""
+    from eniac.cli.guarantee import guarantee_command
 
-    Args:
-        run: Folder of the run.
-        seed: Which of the run's seeds to show. None: the first.
-        episodes: Number of episodes for each policy.
-        json: Print the result as JSON.
-    """
-    at_least(1, episodes=episodes)
-    loaded = open_run(run)
-    from eniac.report.coverage import cover_report
-
-    result = cover_report(loaded, seed, episodes)
-    if json:
-        print(json_of(result, indent=2))
-    else:
-        Console().print(cover_table(result))
+    try:
+        parse(guarantee_command, "guarantee", GUARANTEE, rest)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     return 0
-
-
-def open_run(folder: Path) -> Any:
-    """The run in `folder`; what was wrong with its checkpoints goes to standard error."""
-    from eniac.runs.cache import use_compilation_cache
-    from eniac.runs.load import load_run
-
-    use_compilation_cache()
-    run = load_run(folder)
-    for warning in run.warnings:
-        print(f"Warning: {warning}", file=sys.stderr)
-    return run
-
-
-def at_least(bound: int, **values: int | None) -> None:
-    """Refuses options below `bound`."""
-    for name, value in values.items():
-        if value is not None and value < bound:
-            raise ConfigError(f"{name} is {value}; it must be {bound} or more.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
+from eniac.errors import ConfigError
 from eniac.theory import guarantees
-from eniac.theory.bounds import Algorithm, Constants, Guarantee
-from eniac.theory.eluder import tabular_eluder_dimension
+from eniac.theory.bounds import Algorithm, Constants, Guarantee, format_number
 
 
 def guarantee_command(
@@ -57,68 +58,104 @@ def guarantee_command(
         constants: the paper's, or those with its slips mended.
         rescale: make the whole gap, not each of its nine terms, the accuracy.
     """
-    spi = algorithm.startswith("spi")
-    _refuse_foreign(algorithm, spi=spi, given={"W": W, "alpha": alpha, "B": B, "G": G, "d": d})
-    horizon = 1 / (1 - guarantees.check_gamma(gamma))
+    _refuse_foreign(algorithm, given={"W": W, "alpha": alpha, "B": B, "G": G, "d": d})
+    guarantees.check_gamma(gamma)
+    names = ["eluder_dimension", "log_cover"]
+    names += ["W"] if algorithm.startswith("spi") else ["B", "G", "Lambda", "d"]
+    given = {
+        "eluder_dimension": eluder,
+        "log_cover": log_cover,
+        "W": W,
+        "B": B,
+        "G": G,
+        "Lambda": Lambda,
+        "d": d,
+    }
+    about: dict[str, Any] = dict.fromkeys(names)
     if num_states is not None:
-        if num_states < 1:
-            raise ValueError(f"num_states is {num_states}; expected one state or more.")
-        pairs = tabular_eluder_dimension(num_states * num_actions)
-        eluder = pairs if eluder is None else eluder
-        # One unit of gradient per pair; u holds a bonus-free advantage of at most horizon^2 each.
-        B = math.sqrt(pairs) * horizon**2 if B is None else B
-        G = 1.0 if G is None else G
-        Lambda = 0.0 if Lambda is None else Lambda
-        d = pairs if d is None else d
-        cover = log_cover
-        if cover is None:
-            # A cover lies inside the class (Assumptions 4.3, 4.6). The tangent class is only a
-            # subset of a tabular one, so moving the centres into it costs half the radius.
-            bound = horizon**2 if W is None else W
-            cover = _tabular_cover(pairs, bound if spi else 4 * B * G)
+        slope = 1.0 if G is None else G
+        about = guarantees.tabular_class(algorithm, num_states, num_actions, gamma, W, B, slope)
     elif eluder is None or log_cover is None:
-        raise ValueError(
+        raise ConfigError(
             "the class is not described: give num_states for the tabular class, or both eluder and "
             "log_cover."
         )
-    else:
-        cover = log_cover
-    common = {
-        "gamma": gamma,
-        "num_actions": num_actions,
-        "eluder_dimension": eluder,
-        "log_cover": cover,
-        "delta": delta,
-        "constants": constants,
-        "rescale": rescale,
-    }
+    about |= {name: given[name] for name in names if given[name] is not None}
+    missing = [name for name in ("B", "G", "Lambda", "d") if name in about and about[name] is None]
+    if missing:
+        raise ConfigError(
+            f"{algorithm} needs B, G, Lambda and d, or num_states for the tabular class."
+        )
+    if algorithm.startswith("spi"):
+        about |= {"C": C, "epsilon_0": epsilon_0}
     if algorithm.endswith("compute"):
-        common["alpha"] = alpha
-    if spi:
-        theorem = guarantees.spi_sample if algorithm == "spi-sample" else guarantees.spi_compute
-        found = theorem(accuracy, **common, W=W, C=C, epsilon_0=epsilon_0)
-    else:
-        if B is None or G is None or Lambda is None or d is None:
-            raise ValueError(
-                f"{algorithm} needs B, G, Lambda and d, or num_states for the tabular class."
-            )
-        theorem = guarantees.npg_sample if algorithm == "npg-sample" else guarantees.npg_compute
-        found = theorem(accuracy, **common, B=B, G=G, Lambda=Lambda, d=d)
-    Console().print(found.table())
+        about["alpha"] = alpha
+    found = guarantees.THEOREMS[algorithm](
+        accuracy,
+        gamma=gamma,
+        num_actions=num_actions,
+        delta=delta,
+        constants=constants,
+        rescale=rescale,
+        **about,
+    )
+    Console().print(guarantee_table(found))
     return found
 
 
-def _tabular_cover(pairs: int, bound: float):
-    """log N(r) of all functions with |f| <= bound: intervals of radius r, one choice a pair."""
-    return lambda radius: pairs * math.log(max(1, math.ceil(bound / radius)))
+def guarantee_table(found: Guarantee) -> Table:
+    """Hyper-parameters and terms, for a terminal."""
+    title = f"ENIAC-{found.algorithm.upper()}, {found.constants} constants"
+    if found.algorithm == "npg-compute":
+        title += " (our adaptation)"
+    table = Table(title=title, title_justify="left")
+    for heading in ("", "value", "what it is"):
+        table.add_column(heading, justify="right" if heading == "value" else "left")
+    for name, what in _MEANING.items():
+        given = getattr(found, name)
+        if given is not None:
+            table.add_row(name, format_number(given), what)
+    table.add_section()
+    for name, term in found.terms().items():
+        over = "" if term <= found.varepsilon * (1 + 1e-9) else "[red]above varepsilon[/red]"
+        table.add_row(name, format_number(term), over or "term of the bound on the gap")
+    table.add_row("gap", format_number(found.gap), "their sum, if the class is realisable")
+    if not found.realisable:
+        table.add_section()
+        table.add_row(
+            "sup |Q_b - b|",
+            format_number(found.critic_bound),
+            f"[red]above the class's bound {format_number(found.class_bound)}: no class so "
+            "bounded is realisable, and epsilon_bias adds to the gap[/red]",
+        )
+    return table
 
 
-def _refuse_foreign(algorithm: Algorithm, *, spi: bool, given: dict[str, float | None]) -> None:
-    foreign = ["B", "G", "d"] if spi else ["W"]
+_MEANING = {
+    "accuracy": "the gap asked",
+    "varepsilon": "the paper's accuracy; the gap is nine of them",
+    "beta": "threshold on the width",
+    "epsilon": "radius of the width's constraint",
+    "N": "epochs",
+    "K": "samples an epoch of the visited pairs",
+    "T": "policy updates an epoch",
+    "M": "samples a critic fit",
+    "eta": "step size",
+    "alpha": "uniform exploration",
+    "epsilon_1": "radius of the cover behind the width",
+    "epsilon_2": "radius of the cover behind the critic",
+    "eluder_dimension": "at beta",
+    "total_samples": "N (K + T M)",
+    "expected_steps": "environment steps they take",
+}
+
+
+def _refuse_foreign(algorithm: Algorithm, given: dict[str, float | None]) -> None:
+    foreign = ["B", "G", "d"] if algorithm.startswith("spi") else ["W"]
     if not algorithm.endswith("compute"):
         foreign.append("alpha")
     extra = [name for name in foreign if given[name] is not None]
     if extra:
-        raise ValueError(
+        raise ConfigError(
             f"{algorithm} has no {', '.join(extra)}; leave it out, or choose another variant."
         )

@@ -1,72 +1,225 @@
-"""The configuration as options of the command line."""
+"""`eniac train ALGORITHM ...`: a command line as a configuration.
+
+A few choices are made by name, because they decide which settings there are: the parts of an
+algorithm, its depth, a preset. What they leave is parsed by tyro, once, on the configuration that
+they lead to.
+"""
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import is_dataclass, replace
+import json
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any
 
 import tyro
+from tyro.constructors import (
+    ConstructorRegistry,
+    PrimitiveConstructorSpec,
+    PrimitiveTypeInfo,
+    StructConstructorSpec,
+    StructTypeInfo,
+)
 
+from eniac.algorithm1 import AlgorithmConfig
+from eniac.algorithms import ALGORITHMS, find_algorithm
+from eniac.algorithms.parts import KINDS, PARTS, find_part
 from eniac.errors import ConfigError
-from eniac.runs.config import DEFAULT_EPOCHS, Config
+from eniac.runs.config import Config, Option
+from eniac.runs.load import load_config
+
+NO_COVER = "none"
 
 
-def parse_config(default: Config, prog: str, description: str, arguments: list[str]) -> Config:
-    """`default` with the changes that `arguments` ask for.
+def parse_config(arguments: Sequence[str], description: str = "") -> Config:
+    """The configuration that `arguments` of `eniac train` ask for.
 
-    The options of the algorithm lose its prefix: `--ppo.clip`, not `--algorithm.ppo.clip`. Exits
-    with code 2 and a small panel if there is something that does not belong.
+    The first of them is the name of an algorithm, or the config.json of a run. **Raises**
+    `ConfigError`; exits with code 2 and a small panel where tyro finds something that does not
+    belong, and with 0 after help.
     """
+    arguments = list(arguments)
+    asks_for_help = any(word in ("-h", "--help") for word in arguments)
+    if arguments and not arguments[0].startswith("-"):
+        name, prog = arguments[0], f"eniac train {arguments[0]}"
+        arguments = arguments[1:]
+    elif asks_for_help:
+        name, prog = "eniac", "eniac train ALGORITHM"
+    else:
+        raise ConfigError(
+            "Which algorithm? For instance `eniac train ppo`; `eniac list algorithms` shows them."
+        )
+    if name.endswith(".json"):
+        if Path(name).name != "config.json":
+            raise ConfigError(f"{name} is not the config.json of a run's folder.")
+        default = replace(load_config(Path(name).parent), out=None)
+        _, arguments = pop_choices(arguments, (), default.algorithm, name)
+    else:
+        row = find_algorithm(name)
+        chosen, arguments = pop_choices(arguments, row.choices, row.default, row.name)
+        default = Config(algorithm=choose(row, chosen))
     try:
         return tyro.cli(
             Config,
             prog=prog,
             description=description,
             args=arguments,
-            default=_all_rules_open(default),
-            # The type of the default's algorithm is the one to offer options for.
+            default=default,
             config=(tyro.conf.AvoidSubcommands,),
-            registry=_without_names(),
+            registry=_registry(),
         )
     except ValueError as error:
         # What tyro does not report itself: a value that an algorithm's own check refuses.
         raise ConfigError(str(error)) from error
 
 
-def _all_rules_open(config: Config) -> Config:
-    """`config` such that a stop rule given on the command line is the only one.
+def pop_choices(
+    arguments: Sequence[str], choices: Iterable[str], default: AlgorithmConfig, owner: str
+) -> tuple[dict[str, str], list[str]]:
+    """What `arguments` say of `choices`, by name, and the arguments without them.
 
-    A config that was given no rule has got the default number of epochs, which must not stop a run
-    that is asked for a number of steps.
+    A choice that other algorithms have and `owner` has not, nor a setting of that name, is refused
+    here, and nowhere else.
     """
-    others = (config.steps, config.seconds, config.return_above)
-    if config.epochs == DEFAULT_EPOCHS and all(rule is None for rule in others):
-        config = copy(config)
-        object.__setattr__(config, "epochs", None)
-    return config
+    known = {choice for row in ALGORITHMS.values() for choice in row.choices}
+    values = {item.name: getattr(default, item.name) for item in fields(default)}  # pyright: ignore[reportArgumentType]
+    has_parts = any(isinstance(value, tuple(PARTS)) for value in values.values())
+    settings = values.keys() - (KINDS.keys() if has_parts else set())
+    chosen: dict[str, str] = {}
+    rest: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or name not in known:
+            rest.append(word)
+            continue
+        if name not in choices:
+            if name in settings:
+                rest.append(word)
+                continue
+            has = f"It has {', '.join(f'--{c}' for c in choices)}." if choices else _why(owner)
+            raise ConfigError(f"{owner} has no --{name}. {has}")
+        value = value if equals else next(words, None)
+        if not value or value.startswith("--"):
+            raise ConfigError(f"--{name} needs a value, for instance `--{name} {_example(name)}`.")
+        if name in chosen:
+            raise ConfigError(f"--{name} is given twice: {chosen[name]} and {value}.")
+        chosen[name] = value
+    return chosen, rest
 
 
-def _without_names() -> tyro.constructors.ConstructorRegistry:
-    """Rules for tyro under which an algorithm's `name` is no option: the command has it already."""
-    registry = tyro.constructors.ConstructorRegistry()
-    inside = False
+def choose(row: Any, chosen: Mapping[str, str]) -> Any:
+    """The settings of an algorithm's `row` that the choices made by name ask for."""
+    plain: dict[str, Any] = {name: x for name, x in chosen.items() if name not in KINDS}
+    if "depth" in plain:
+        if "preset" in plain:
+            raise ConfigError(
+                f"--depth {plain['depth']} and --preset {plain['preset']} are both given; a preset "
+                "has its own depth, so give one of the two."
+            )
+        if not plain["depth"].isdecimal():
+            raise ConfigError(f"depth is {plain['depth']!r}; it must be a whole number.")
+        plain["depth"] = int(plain["depth"])
+    settings = row.settings(**plain)
+    parts = {
+        name: _part(name, chosen[name], getattr(settings, name)) for name in KINDS if name in chosen
+    }
+    return row.settings(**plain, **parts) if parts else settings
+
+
+def _part(kind: str, name: str, given: Any) -> Any:
+    """The part called `name`: `given`, the row's own, if that is one of these."""
+    if kind == "cover" and name == NO_COVER:
+        return None
+    wanted = find_part(KINDS[kind], name, kind)
+    if type(given) is wanted:
+        return given
+    try:
+        return wanted()
+    except TypeError as error:
+        raise ConfigError(
+            f"{kind} is {name!r}, which cannot be made without arguments ({error}). Give each of "
+            "its fields a default."
+        ) from error
+
+
+def _why(owner: str) -> str:
+    if owner.endswith(".json"):
+        return "Its algorithm and its parts are chosen already; change their settings."
+    return "That is a choice of the algorithms with networks."
+
+
+def _example(name: str) -> str:
+    if name in KINDS:
+        return next(iter(PARTS[KINDS[name]]))
+    return {"depth": "4", "preset": "paper-depth2", "episodes": "episodic"}.get(name, "VALUE")
+
+
+def _registry() -> ConstructorRegistry:
+    """How tyro reads our types: parts as what they are in the default, options as plain words."""
+    registry = ConstructorRegistry()
+    ours: list[Any] = []
 
     @registry.struct_rule
-    def rule(info: tyro.constructors.StructTypeInfo):
-        nonlocal inside
-        if inside or not (is_dataclass(info.type) and hasattr(info.type, "build")):
+    def narrow(info: StructTypeInfo) -> StructConstructorSpec | None:
+        mine = is_dataclass(info.type) and issubclass(info.type, AlgorithmConfig | Config)  # pyright: ignore[reportArgumentType]
+        if not mine or info.type in ours:
             return None
-        inside = True
+        # tyro's own rule, which is asked through the same registry.
+        ours.append(info.type)
         try:
             spec = registry.get_struct_spec(info)
         finally:
-            inside = False
-        if not isinstance(spec, tyro.constructors.StructConstructorSpec):
+            ours.remove(info.type)
+        if not isinstance(spec, StructConstructorSpec):
             return None
-        fields = (
-            replace(field, type=tyro.conf.Suppress[str]) if field.name == "name" else field
-            for field in spec.fields
-        )
-        return replace(spec, fields=tuple(fields))
+        return replace(spec, fields=tuple(_narrowed(item) for item in spec.fields))
+
+    @registry.primitive_rule
+    def option(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+        return _WORD if info.type == Option else None
 
     return registry
+
+
+def _narrowed(item: Any) -> Any:
+    """A field with the type that it has in the default, so that its own settings are options."""
+    if item.name == "name":
+        return replace(item, type=tyro.conf.Suppress[str])  # the command has it already
+    if item.name == "algorithm":
+        unnamed = tyro.conf.arg(name="")
+        return replace(item, type=Annotated[type(item.default), unnamed])  # pyright: ignore[reportInvalidTypeForm]
+    if _is_part(item.type):
+        narrow = type(item.default)
+        return replace(item, type=tyro.conf.Suppress[NoneType] if narrow is NoneType else narrow)
+    return item
+
+
+def _is_part(annotation: Any) -> bool:
+    """Whether a field is for a part, or for one or none."""
+    if typing.get_origin(annotation) in (typing.Union, UnionType):
+        return any(_is_part(each) for each in typing.get_args(annotation))
+    return isinstance(annotation, type) and any(issubclass(annotation, base) for base in PARTS)
+
+
+def read_option(word: str) -> Option:
+    """A word as the value of an option: true, false, a number, or text."""
+    if word in ("True", "False"):
+        return word == "True"
+    try:
+        value = json.loads(word)
+    except ValueError:
+        return word
+    return value if isinstance(value, bool | int | float) else word
+
+
+_WORD: PrimitiveConstructorSpec[Any] = PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="VALUE",
+    instance_from_str=lambda words: read_option(words[0]),
+    is_instance=lambda value: isinstance(value, bool | int | float | str),
+    str_from_instance=lambda value: [str(value).lower() if isinstance(value, bool) else str(value)],
+)

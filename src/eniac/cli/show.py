@@ -1,15 +1,20 @@
-"""What commands print: tables, the summary of a run, a welcome, a complaint."""
+"""What commands print: tables, and the summary of a run."""
 
 from __future__ import annotations
 
-from typing import Any
+import datetime
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-import eniac
+if TYPE_CHECKING:
+    from eniac.theory.certify import Certificate, Line
 
 
 def report(console: Console, result: Any) -> int:
@@ -26,7 +31,7 @@ def report(console: Console, result: Any) -> int:
     rows = Table.grid(padding=(0, 2))
     speed = result.steps / max(result.seconds, 1e-9)
     for name, value in (
-        ("return", f"{shown}, {_judged_by(result.config)}"),
+        ("return", f"{shown}, {result.config.evaluation.episodes} episodes a seed"),
         ("ended by", result.ended),
         ("steps", f"{int(result.progress.steps.sum()):,}"),
         ("time", f"{duration(result.seconds)}, {speed:,.0f} steps/s"),
@@ -39,7 +44,7 @@ def report(console: Console, result: Any) -> int:
     for what, text in (
         *(("picture ", picture) for picture in pictures),
         ("policy  ", path / "policy"),
-        ("cover   ", f"eniac cover {path}" if _has_cover(result.config.algorithm) else None),
+        ("cover   ", f"eniac cover {path}" if result.config.algorithm.has_cover else None),
         ("watch it", f"eniac play {path}"),
         ("judge it", f"eniac evaluate {path}"),
         ("go on   ", _longer(result)),
@@ -51,23 +56,10 @@ def report(console: Console, result: Any) -> int:
     return 0
 
 
-def _has_cover(algorithm: Any) -> bool:
-    """Whether `eniac cover` has something to show."""
-    from eniac.algorithms import Deep
-
-    return isinstance(algorithm, Deep) and algorithm.cover != "none"
-
-
-def _judged_by(config: Any) -> str:
-    if getattr(config.algorithm, "exact", False):
-        return "exact discounted values"
-    return f"{config.evaluation.episodes} episodes a seed"
-
-
 def _longer(result: Any) -> str | None:
     """The command that makes a run twice as long, if its cover has room for that."""
     epochs = 2 * result.progress.epoch
-    room = getattr(result.config.algorithm, "max_epochs", None)
+    room = result.config.algorithm.max_epochs
     if room is not None and epochs > room:
         return None
     return f"eniac resume {result.path} --epochs {epochs}"
@@ -136,11 +128,16 @@ def cover_table(result: dict[str, Any]) -> Group:
     return Group(table, notes)
 
 
-def env_table() -> Table:
-    """All environments there are."""
+def env_table() -> Group:
+    """Our environments, and what else can be named."""
     from eniac.envs.registry import ENVS
 
-    table = Table(caption="A number in the place of v0 sets the size: DeepSea-20.", show_lines=True)
+    table = Table(
+        title="compiled: --env NAME",
+        caption="A number in the place of v0 sets the size: DeepSea-20. Parameters: --env-options "
+        "NAME VALUE ...",
+        show_lines=True,
+    )
     table.add_column("environment", no_wrap=True)
     table.add_column("what it is")
     table.add_column("parameters", overflow="fold")
@@ -148,7 +145,16 @@ def env_table() -> Table:
     for row in ENVS.values():
         parameters = "\n".join(f"{key}={value!r}" for key, value in row.parameters.items())
         table.add_row(row.id, row.description, parameters, str(row.horizon or "none"))
-    return table
+    others = Table.grid(padding=(0, 2))
+    for name, text in (
+        ("CartPole-v1", "any id of gymnasium's, and what other packages register there"),
+        ("gymnasium:ID", "gymnasium's own, where we have one of the same name"),
+        ("package:ID", "gymnasium's, after importing the package that registers it"),
+        ("envpool:ID", "EnvPool's; pip install 'eniac[envpool]'"),
+        ("module:function", "what your own function makes, from the folder you are in"),
+    ):
+        others.add_row(Text(f"  {name}", style="bold"), text)
+    return Group(table, Text("\nAlso, stepped on the host:"), others)
 
 
 def algorithm_table() -> Table:
@@ -156,8 +162,9 @@ def algorithm_table() -> Table:
     from eniac.algorithms import ALGORITHMS
 
     table = Table(
-        caption="`eniac train ALGORITHM --help` lists all settings. --preset paper-depth2, -depth4 "
-        "or -depth6 takes the paper's.",
+        caption="`eniac train ALGORITHM --help` lists all settings. Of those with networks, "
+        "--preset paper-depth2, -depth4 or -depth6 takes the paper's, and --cover, --bonus and "
+        "--update other parts.",
         show_lines=True,
     )
     table.add_column("algorithm", style="bold")
@@ -177,35 +184,78 @@ def algorithm_table() -> Table:
     return table
 
 
-def welcome() -> None:
-    """What a newcomer sees."""
-    Console().print(
-        f"[bold]eniac {eniac.__version__}[/]: exploration in reinforcement learning that you can "
-        "trust.\n\nThree commands to begin with:\n"
-        "  [bold cyan]eniac list envs[/]            what can be explored\n"
-        "  [bold cyan]eniac train ppo[/]            train an agent; Ctrl-C stops it, and saves\n"
-        "  [bold cyan]eniac --help[/]               all commands",
-        highlight=False,
+def runs_table(runs: Sequence[dict[str, Any]]) -> Table:
+    """What `find_runs` returned."""
+    table = Table(
+        caption="return: of the last evaluation, mean over seeds; steps: of all seeds",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
+    table.add_column("run", overflow="fold")
+    table.add_column("algorithm", overflow="fold", min_width=9)
+    table.add_column("env", overflow="fold")
+    for name in ("seeds", "epochs", "steps", "return"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("ended by", overflow="fold")
+    table.add_column("started", no_wrap=True, min_width=13)
+    for run in runs:
+        mean = run["return_mean"]
+        ended = Text(run["problem"], style="red") if run["problem"] else Text(run["ended"] or "")
+        table.add_row(
+            Text(run["folder"]),
+            Text(str(run["algorithm"] or "?")),
+            Text(str(run["env"] or "?")),
+            *(_count(run[name]) for name in ("seeds", "epochs", "steps")),
+            "-" if mean is None else f"{mean:.4g}",
+            ended,
+            _local_time(run["start"]),
+        )
+    return table
 
 
-def complain(text: str) -> None:
-    """An error of the user's, on standard error."""
-    Console(stderr=True).print(
-        Text.assemble(("Error: ", "bold red"), text), soft_wrap=True, highlight=False
-    )
+def _count(number: Any) -> str:
+    return f"{number:,}" if isinstance(number, int) else "?"
 
 
-def overview(commands: dict[str, str]) -> None:
-    """All commands, with what they do."""
-    console = Console()
-    console.print("usage: eniac COMMAND ...\n", highlight=False, markup=False)
-    rows = Table.grid(padding=(0, 3))
-    for name, text in commands.items():
-        rows.add_row(Text(f"  {name}", style="bold cyan"), text)
-    console.print(rows)
-    console.print(
-        "\n`eniac COMMAND --help` explains a command and gives examples. `eniac --version` prints "
-        "the version.",
-        highlight=False,
-    )
+def _local_time(start: str | None) -> str:
+    try:
+        return datetime.datetime.fromisoformat(start or "").astimezone().strftime("%d %b %H:%M")
+    except ValueError:
+        return start or ""
+
+
+_SECTIONS = {
+    "gap": ("The gap to the optimum", ("gap", "")),
+    "parts": ("Its parts, whose means add up to the outer mixture's gap", ("mean", "largest")),
+    "grounds": ("What the bounds rest on: totals, or the largest of all epochs", ("found", "")),
+}
+_STYLE = {"holds": "green", "fails": "red", "vacuous": "yellow"}
+
+
+def certificate_tables(certificate: Certificate) -> Iterator[Table]:
+    """Term, measured, bound, verdict, where in the paper; a table for each section."""
+    for section, (title, headings) in _SECTIONS.items():
+        table = Table(title=title, title_justify="left", title_style="bold")
+        table.box, table.pad_edge, table.padding = SIMPLE_HEAD, False, (0, 0, 0, 1)
+        table.add_column("term", min_width=22)
+        for heading in (*headings, "bound"):
+            table.add_column(heading, justify="right", min_width=8)
+        table.add_column("verdict", min_width=10)
+        table.add_column("paper", min_width=9)
+        for line in certificate.lines:
+            if line.section == section:
+                table.add_row(*_certified(line))
+        yield table
+
+
+def _certified(line: Line) -> list[str | Text]:
+    largest = "" if line.largest is None else _number(line.largest)
+    bound = "" if line.bound is None else _number(line.bound)
+    verdict = Text(line.verdict, style=_STYLE.get(line.verdict, ""))
+    # As text: brackets in names would be read as markup.
+    return [Text(line.term), _number(line.measured), largest, bound, verdict, line.where]
+
+
+def _number(value: float) -> str:
+    return "" if not math.isfinite(value) else f"{0.0 if abs(value) < 1e-12 else value:.3g}"

@@ -53,6 +53,11 @@ class Environment(eqx.Module):
         """One transition from `state`. Actions outside a Box are clipped into it."""
 
     @property
+    def time_limit(self) -> int | None:
+        """Steps after which an episode is cut; None if it ends by itself."""
+        return None
+
+    @property
     def render_fps(self) -> int:
         """How many pictures a second make a film that can be followed."""
         return 4
@@ -113,6 +118,10 @@ class TimeLimit(Environment):
         return inner._replace(
             state=TimeLimitState(inner.state, elapsed), truncated=inner.truncated | late
         )
+
+    @property
+    def time_limit(self) -> int | None:
+        return self.horizon
 
     @property
     def render_fps(self) -> int:

@@ -134,6 +134,11 @@ def find(id: str, parameters: dict[str, Any]) -> tuple[Entry, dict[str, Any]]:
             f"{entry.id} takes no {', '.join(map(repr, unknown))}; it takes "
             f"{', '.join(f'{name}={default!r}' for name, default in entry.parameters.items())}."
         )
+    for name, value in parameters.items():
+        default = entry.parameters[name]
+        # A text such as "false" is true to Python, and a run would go on with the opposite.
+        if isinstance(default, bool) and not isinstance(value, bool):
+            raise TypeError(f"{name} of {entry.id} is {value!r}; it must be True or False.")
     return entry, parameters
 
 

@@ -4,7 +4,7 @@ from eniac.functions.base import FunctionClass, tangent_features
 from eniac.functions.finite import Finite
 from eniac.functions.glm import GeneralisedLinear
 from eniac.functions.linear import Linear
-from eniac.functions.make import CLASSES, make_function_class
+from eniac.functions.make import CLASSES, find_function_class, make_function_class
 from eniac.functions.network import Network
 from eniac.functions.tabular import Aggregation, Tabular
 from eniac.functions.trees import Trees
@@ -19,6 +19,7 @@ __all__ = [
     "Network",
     "Tabular",
     "Trees",
+    "find_function_class",
     "make_function_class",
     "tangent_features",
 ]

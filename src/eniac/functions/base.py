@@ -24,13 +24,19 @@ Table = Float[np.ndarray, "states actions"]
 class FunctionClass(abc.ABC):
     """A set F of functions on pairs (s, a), every one of them with |f| <= `bound`.
 
-    A final class implements `_fit`, `__call__`, `widths`, `sample` and, if smooth, `gradient`.
-    `dim` is the number of parameters. `additive` says that parameters of a sum of functions are the
-    sum of their parameters, so that an accumulated critic needs no stack; `convex` that the class
-    is convex and symmetric, f in F implying -f in F.
+    A final class implements `_fit`, `__call__`, `widths`, `sample` and, if smooth, `gradient`, and
+    sets `num_states`, `num_actions`, `bound` and `dim`, the number of its parameters. `additive`
+    says that parameters of a sum of functions are the sum of their parameters, so that an
+    accumulated critic needs no stack; `convex` that the class is convex and symmetric, f in F
+    implying -f in F.
+
+    A class of one's own is used by `--function-class module:name`; `make_function_class` says what
+    its constructor is given.
     """
 
     name: ClassVar[str]
+    default_inputs: ClassVar[str] = "pairs"
+    """what a pair is to a class that takes `inputs` or `features`, unless that is said"""
     smooth: ClassVar[bool] = False
     additive: ClassVar[bool] = False
     convex: ClassVar[bool] = False

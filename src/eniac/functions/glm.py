@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Float, Num
 from scipy.special import expit, logit
 
+from eniac.functions.ball import least_squares_in_ball, uniform_in_ball
 from eniac.functions.base import FunctionClass, Params, Table, check_class_bound
-from eniac.functions.linear import gram_matrix, least_squares_in_ball, uniform_in_ball
+from eniac.functions.linear import gram_matrix
 from eniac.widths.exact import linear_widths, tabular_widths
 from eniac.widths.oracle import OracleSettings, oracle_widths
 from eniac.widths.pair_search import pair_search_widths

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from typing import Any
 
@@ -14,6 +13,7 @@ from eniac.envs.lock import CombinationLock
 from eniac.envs.logistic import LogisticMDP
 from eniac.envs.mdp import LinearMDP
 from eniac.envs.registry import unwrap
+from eniac.errors import ConfigError, require, suggestion
 from eniac.functions.base import FunctionClass, check_class_bound
 from eniac.functions.finite import Finite
 from eniac.functions.glm import GeneralisedLinear
@@ -28,6 +28,7 @@ from eniac.functions.linear import Linear
 from eniac.functions.network import Network
 from eniac.functions.tabular import Aggregation, Tabular
 from eniac.functions.trees import Trees
+from eniac.lazy import resolve
 
 CLASSES: dict[str, type[FunctionClass]] = {
     each.name: each
@@ -42,6 +43,11 @@ def make_function_class(
     name: str, mdp: Any, *, gamma: float | None = None, bound: float | None = None, **options: Any
 ) -> FunctionClass:
     """The class called `name` on the states and actions of `mdp` (an environment, or a `Model`).
+
+    `name` is one of `CLASSES`, or `module:name` of a `FunctionClass` of one's own. Its constructor
+    is given what it has a parameter for among `num_states`, `num_actions`, `bound` and `inputs` (or
+    `features`, the same array), and the options by name; `default_inputs` of the class says which
+    inputs it gets unless the option `inputs` does.
 
     `bound` is W, by default 1/(1-gamma)^2, which is what realisability of Q_b - b needs. For
     'linear' it is the size of the weights of one-hot features: unless `norm_bound` is given, the
@@ -58,70 +64,94 @@ def make_function_class(
     `num_groups`, which cuts the list of states into as many pieces. 'finite' takes `tables`. All
     other options are those of the class.
 
-    **Raises** ValueError for an unknown name, an unknown option, or a bound that is too small.
+    **Raises** `ConfigError` for an unknown name, an unknown option, or a bound that is too small.
     """
-    if name not in CLASSES:
-        raise ValueError(
-            f"no function class is called {name!r}.{_near(name, CLASSES)} There are: "
-            f"{', '.join(CLASSES)}."
-        )
+    kind = find_function_class(name)
     env = unwrap(mdp) if isinstance(mdp, Environment) else mdp
     table = env.tabular() if isinstance(env, Environment) else env
     shape = np.shape(table.reward)
-    kind = CLASSES[name]
-    _check_options(kind, options)
-    if gamma is not None and not 0 < gamma < 1:
-        raise ValueError(f"gamma is {gamma}; expected a discount strictly between 0 and 1.")
-    if kind is Finite:
-        made = _finite(shape, options)
-    else:
-        if bound is None and gamma is None and not (kind is Linear and "norm_bound" in options):
-            raise ValueError("give bound, the W with |f| <= W, or gamma, for 1/(1-gamma)^2.")
-        if bound is None:
-            bound = 1.0 if gamma is None else 1 / (1 - gamma) ** 2
-        made = _make(kind, env, shape, check_class_bound(bound), options)
+    taken = _check_options(kind, options)
+    if gamma is not None:
+        require(0 < gamma < 1, "gamma", gamma, "a discount strictly between 0 and 1")
+    if bound is None and gamma is None and "bound" in taken:
+        raise ConfigError("give bound, the W with |f| <= W, or gamma, for 1/(1-gamma)^2.")
+    if bound is None:
+        bound = 1.0 if gamma is None else 1 / (1 - gamma) ** 2
+    made = _make(kind, taken, env, shape, check_class_bound(bound), options)
+    if made.shape != tuple(shape):
+        raise ConfigError(
+            f"the class '{name}' is of {made.shape} states and actions; expected {tuple(shape)}."
+        )
     if gamma is not None and made.bound * (1 + 1e-12) < 1 / (1 - gamma):
-        raise ValueError(
+        raise ConfigError(
             f"the bound W of the class '{name}' is {made.bound:.6g}, smaller than 1/(1-gamma) = "
             f"{1 / (1 - gamma):.6g}: it could not hold the values of this MDP. Give a larger bound."
         )
     return made
 
 
+def find_function_class(name: str) -> type[FunctionClass]:
+    """The class that `name` stands for: one of `CLASSES`, or `module:name`, which is imported."""
+    if name in CLASSES:
+        return CLASSES[name]
+    if ":" not in name:
+        raise ConfigError(
+            f"no function class is called {name!r}.{suggestion(name, CLASSES)} There are: "
+            f"{', '.join(CLASSES)}; one of your own is named as module:name."
+        )
+    try:
+        found = resolve(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"function_class is {name!r}, which cannot be imported: {error}.") from (
+            error
+        )
+    if not (isinstance(found, type) and issubclass(found, FunctionClass)):
+        raise ConfigError(
+            f"function_class is {name!r}; it must be a subclass of "
+            "eniac.functions.FunctionClass, whose documentation says what that has."
+        )
+    return found
+
+
 def _make(
-    kind: Any, env: Any, shape: tuple[int, ...], bound: float, options: dict[str, Any]
+    kind: Any,
+    taken: set[str],
+    env: Any,
+    shape: tuple[int, ...],
+    bound: float,
+    options: dict[str, Any],
 ) -> FunctionClass:
-    if kind is Tabular:
-        return Tabular(*shape, bound=bound, **options)
     if kind is Aggregation:
         return Aggregation(_groups(shape, **options), bound)
-    inputs = resolve_inputs(options.pop("inputs", None), env, shape, kind.name)
-    if kind is Linear:
-        if "norm_bound" not in options:
+    if kind is Finite and "tables" not in options:
+        raise ConfigError("the finite class takes tables, an array [functions, states, actions].")
+    given: dict[str, Any] = {"num_states": shape[0], "num_actions": shape[1], "bound": bound}
+    if taken & {"inputs", "features"}:
+        inputs = resolve_inputs(options.pop("inputs", None), env, shape, kind.default_inputs)
+        given |= {"inputs": inputs, "features": inputs}
+        if kind is Linear and "norm_bound" not in options:
             longest = float(np.linalg.norm(inputs, axis=2).max())
             options["norm_bound"] = np.sqrt(inputs.shape[2]) * bound / max(longest, 1e-300)
-        return Linear(inputs, **options)
-    return kind(inputs, bound=bound, **options)
+    return kind(**{name: given[name] for name in taken & given.keys()}, **options)
 
 
-def resolve_inputs(given: Any, env: Any, shape: tuple[int, ...], kind: str) -> Inputs:
+def resolve_inputs(given: Any, env: Any, shape: tuple[int, ...], default: str) -> Inputs:
     """The array that `inputs` of `make_function_class` stands for."""
     num_states, num_actions = shape
     if given is None:
-        given = {"network": "one-hot", "trees": "coordinates"}.get(kind, "pairs")
-        given = "features" if isinstance(env, LinearMDP | LogisticMDP) else given
+        given = "features" if isinstance(env, LinearMDP | LogisticMDP) else default
     if not isinstance(given, str):
         array = np.asarray(given, dtype=np.float64)
         array = with_actions(array, num_actions) if array.ndim == 2 else array
         if array.ndim != 3 or array.shape[:2] != tuple(shape):
-            raise ValueError(
+            raise ConfigError(
                 f"inputs have shape {np.shape(given)}; expected ({num_states}, {num_actions}, "
                 f"features) or ({num_states}, features)."
             )
         return array
     if given == "features":
         if not isinstance(env, LinearMDP | LogisticMDP):
-            raise ValueError(
+            raise ConfigError(
                 "inputs='features' needs a linear or logistic MDP, which has features; give an "
                 "array, or 'pairs', 'one-hot' or 'coordinates'."
             )
@@ -136,53 +166,43 @@ def resolve_inputs(given: Any, env: Any, shape: tuple[int, ...], kind: str) -> I
         if isinstance(env, CombinationLock):
             return with_actions(lock_coordinates(env.length), num_actions)
         return with_actions(np.arange(num_states, dtype=np.float64)[:, None], num_actions)
-    raise ValueError(
+    raise ConfigError(
         f"inputs is {given!r}; expected an array or one of {', '.join(INPUTS)}."
-        f"{_near(given, INPUTS)}"
+        f"{suggestion(given, INPUTS)}"
     )
 
 
 def _groups(shape: tuple[int, ...], groups: Any = None, num_groups: int | None = None):
     num_states, num_actions = shape
     if (groups is None) == (num_groups is None):
-        raise ValueError("aggregation takes either groups or num_groups.")
+        raise ConfigError("aggregation takes either groups or num_groups.")
     if num_groups is not None:
         if not 1 <= num_groups <= num_states:
-            raise ValueError(f"num_groups is {num_groups}; expected 1 to {num_states}, the states.")
+            raise ConfigError(
+                f"num_groups is {num_groups}; expected 1 to {num_states}, the states."
+            )
         groups = np.arange(num_states) * num_groups // num_states
     groups = np.asarray(groups)
     if groups.shape == (num_states,):
         groups = groups[:, None] * num_actions + np.arange(num_actions)
     if groups.shape != tuple(shape):
-        raise ValueError(
+        raise ConfigError(
             f"groups have shape {groups.shape}; expected ({num_states},) or {tuple(shape)}."
         )
     return groups
 
 
-def _finite(shape: tuple[int, ...], options: dict[str, Any]) -> Finite:
-    if "tables" not in options:
-        raise ValueError("the finite class takes tables, an array [functions, states, actions].")
-    made = Finite(options["tables"])
-    if made.shape != tuple(shape):
-        raise ValueError(f"tables are of {made.shape} states and actions; expected {tuple(shape)}.")
-    return made
-
-
-def _check_options(kind: type[FunctionClass], options: dict[str, Any]) -> None:
+def _check_options(kind: type[FunctionClass], options: dict[str, Any]) -> set[str]:
+    """The parameters of the constructor; a `ConfigError` for options that are none of them."""
+    taken = set(inspect.signature(kind.__init__).parameters) - {"self"}
     if kind is Aggregation:
         allowed = {"groups", "num_groups"}
     else:
-        taken = set(inspect.signature(kind.__init__).parameters) - {"self"}
         allowed = taken - _GIVEN | ({"inputs"} if taken & {"inputs", "features"} else set())
     for option in options:
         if option not in allowed:
-            raise ValueError(
-                f"the class '{kind.name}' has no option {option!r}.{_near(option, allowed)} It "
-                f"takes gamma, bound, {', '.join(sorted(allowed))}."
+            raise ConfigError(
+                f"the class '{kind.name}' has no option {option!r}.{suggestion(option, allowed)} "
+                f"It takes gamma, bound, {', '.join(sorted(allowed))}."
             )
-
-
-def _near(given: object, names: Any) -> str:
-    near = difflib.get_close_matches(str(given).lower(), list(names), n=1, cutoff=0.5)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    return taken

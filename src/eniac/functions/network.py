@@ -55,6 +55,7 @@ class Network(FunctionClass):
     """
 
     name = "network"
+    default_inputs = "one-hot"
     smooth = True
 
     def __init__(

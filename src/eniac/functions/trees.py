@@ -40,6 +40,7 @@ class Trees(FunctionClass):
     """
 
     name = "trees"
+    default_inputs = "coordinates"
 
     def __init__(
         self,

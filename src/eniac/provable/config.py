@@ -1,4 +1,4 @@
-"""The settings of a provable algorithm: one frozen dataclass, filled in for an environment."""
+"""The settings of a provable algorithm: one frozen dataclass, resolved when a run is built."""
 
 from __future__ import annotations
 
@@ -9,20 +9,30 @@ from typing import Any, Literal
 
 import gymnasium
 
+from eniac.algorithm1 import AlgorithmConfig
 from eniac.envs.base import Environment
+from eniac.envs.host import HostEnv
+from eniac.envs.mdp import TabularMDP
 from eniac.envs.registry import unwrap
-from eniac.errors import require, require_choices
+from eniac.envs.toy_text import tabular_from_gymnasium
+from eniac.errors import ConfigError, require, require_choices
 from eniac.functions.make import make_function_class
-from eniac.provable.exploration import Chosen, Rewards
 from eniac.provable.learner import ProvableLearner
-from eniac.provable.policies import Numbered
-from eniac.provable.presets import preset
+from eniac.provable.policies import StateIndexEnv
+from eniac.provable.presets import settings_for
+from eniac.provable.resolved import ResolvedProvable, Rewards
+from eniac.sampling.base import Evaluation
 
 
 @dataclass(frozen=True)
-class Provable:
-    """A provable algorithm on an MDP with finitely many states. What is None is chosen for the
-    environment, when that is known."""
+class ProvableConfig(AlgorithmConfig):
+    """A provable algorithm on an MDP with finitely many states.
+
+    What is None is chosen by `resolve` for the MDP at hand, when a run is built: by measured
+    settings if the environment has them, else by the rules of `provable/presets.py`.
+    """
+
+    always_ends = True
 
     name: str = "eniac-spi-sample"
     """the algorithm's row in the table"""
@@ -35,7 +45,8 @@ class Provable:
     bonus: Literal["width", "ellipsoid", "none"] = "width"
     """what makes a pair unknown: its width, PC-PG's ellipsoid norm, or nothing"""
     function_class: str = "tabular"
-    """the class F of critics: tabular, linear, glm, network, trees, ..."""
+    """the class F of critics: tabular, linear, glm, network, trees, finite, aggregation, or
+    module:name of a FunctionClass of your own"""
     class_options: dict[str, bool | int | float | str] = field(default_factory=dict)
     """options of the class as pairs of name and value, for instance: link tanh"""
     gamma: float | None = None
@@ -71,6 +82,8 @@ class Provable:
     """added to PC-PG's covariance"""
     rewards: Rewards | None = None
     """rewards outside [0, 1]: refuse them, scale by the largest, or shift into the interval"""
+    subsample: bool = False
+    """keep few of the data of Z^n for the widths, by sensitivity (Section 3.3)"""
     theory_constants: bool = False
     """the theorem's own N, K, T, M, eta, beta and epsilon (tabular class only)"""
     accuracy: float = 0.1
@@ -105,134 +118,150 @@ class Provable:
             "left out in the sample version, which never mixes",
         )
         if self.bound is not None and self.gamma is not None:
-            least = 1 / (1 - self.gamma)
-            require(
-                self.bound >= least * (1 - 1e-12),
-                "bound",
-                self.bound,
-                f"1/(1 - gamma) = {least:g} or more (Assumption 4.2): every value lies within it",
-            )
+            _check_bound(self.bound, self.gamma)
+        require(
+            not self.subsample or (self.cover == "uniform" and self.bonus == "width"),
+            "subsample",
+            self.subsample,
+            "False unless cover is 'uniform' and bonus 'width': it draws from the data one by one, "
+            "to keep the widths",
+        )
 
     @property
     def max_epochs(self) -> int | None:
-        """Epochs until the cover is full."""
+        """Epochs until the cover is full; None where N is left to the environment."""
         return self.N
 
     @property
-    def room(self) -> str:
-        """What decides `max_epochs`, for whoever wants more."""
-        return f"N = {self.N} policies. Give it a larger N"
+    def longer(self) -> str:
+        """What to change for more epochs than `max_epochs`."""
+        return f"it has room for N = {self.N} policies, one an epoch. Give it a larger N"
 
     @property
-    def exact(self) -> bool:
-        """Values are computed, not measured in episodes."""
-        return True
+    def default_epochs(self) -> int:
+        """N, once it is chosen."""
+        return super().default_epochs if self.N is None else self.N
 
-    def for_env(self, env: str, options: Mapping[str, Any]) -> Provable:
-        """These settings with every None chosen for the environment called `env`."""
+    def resolve(
+        self, env: Environment | HostEnv, name: str = "", options: Mapping[str, Any] | None = None
+    ) -> ProvableConfig:
+        """These settings with every None chosen for `env`, the environment called `name`.
+
+        **Raises** `ConfigError` for an environment without a table, and where the theorem's
+        constants are asked for and there are none, or none that could be run.
+        """
+        return self.for_mdp(table_of(env), env.time_limit, name, options)
+
+    def for_mdp(
+        self,
+        mdp: TabularMDP,
+        horizon: int | None = None,
+        name: str = "",
+        options: Mapping[str, Any] | None = None,
+    ) -> ProvableConfig:
+        """`resolve`, for a table and the time limit around it."""
+        found = settings_for(self, mdp, horizon, name, options or {})
+        if self.epsilon is not None:
+            found["m"] = None
+        if self.version != "compute":
+            found["alpha"] = None
+        found |= {name: getattr(self, name) for name in found if getattr(self, name) is not None}
         if self.theory_constants:
             from eniac.provable.theory import theory_settings
 
-            return theory_settings(self, env, options)
-        chosen = preset(self, env, options)
-        if chosen is None:
-            return self
-        if self.epsilon is not None or (self.m is not None):
-            chosen.pop("m", None)
-        if self.version != "compute":
-            chosen.pop("alpha", None)
-        missing = {name: value for name, value in chosen.items() if getattr(self, name) is None}
-        return replace(self, **missing)
+            found |= theory_settings(self, found["gamma"], mdp.num_states, mdp.num_actions)
+            found |= {"m": None, "theory_constants": False}
+        return replace(self, **found)
 
-    def complete(self) -> Chosen:
-        """These settings, if nothing is left to choose; a ValueError that says what is."""
-        needed = ["gamma", "N", "K", "T", "M", "eta"]
+    def complete(self, num_actions: int) -> ResolvedProvable:
+        """The settings of a run. Those of `resolve` are complete."""
+        needed = ["gamma", "N", "K", "T", "M", "eta", "ridge", "rewards"]
         needed += ["m"] if self.epsilon is None else []
         needed += ["alpha"] if self.version == "compute" else []
         missing = [name for name in needed if getattr(self, name) is None]
         if missing:
-            raise ValueError(f"eniac has no settings of its own for it; give {', '.join(missing)}.")
-        assert self.N is not None
-        assert self.K is not None
-        assert self.T is not None
-        assert self.M is not None
-        assert self.eta is not None
-        assert self.gamma is not None
-        # Halfway between two counts, so that rounding decides nothing.
-        epsilon = self.epsilon or self.beta * math.sqrt((self.m or 1.0) - 0.5)
-        return Chosen(
-            update=self.update,
-            cover=self.cover,
-            bonus=self.bonus,
-            gamma=self.gamma,
-            N=self.N,
-            K=self.K,
-            T=self.T,
-            M=self.M,
-            eta=self.eta,
-            beta=self.beta,
-            epsilon=epsilon,
-            alpha=self.alpha if self.version == "compute" else None,
-            norm_bound=self.norm_bound,
-            ridge=0.01 if self.ridge is None else self.ridge,
-            tangent=self.tangent,
-            ellipsoid_ridge=self.ellipsoid_ridge,
-            rewards=self.rewards or "refuse",
-        )
-
-    def adapt(self, env: Environment) -> Environment:
-        """`env`, observed by the number of its state: what the policies of tables read."""
-        if not isinstance(env.action_space, gymnasium.spaces.Discrete):
-            raise ValueError(
-                f"its actions are {env.action_space}; the provable algorithms need finitely many "
-                "states and actions, as in DeepSea-10, CombinationLock-5 or RiverSwim-v0."
-            )
-        try:
-            mdp = env.tabular()
-        except NotImplementedError as error:
-            raise ValueError(str(error)) from error
-        return Numbered(env, mdp.num_states)
-
-    def build(self, env: Environment) -> ProvableLearner:
-        chosen = self.complete()
-        inner = unwrap(env.env if isinstance(env, Numbered) else env)
-        mdp = inner.tabular()
+            raise ConfigError(f"{', '.join(missing)} are left open; `resolve` chooses them.")
+        chosen: dict[str, Any] = {name: getattr(self, name) for name in needed if name != "m"}
+        chosen["alpha"] = self.alpha if self.version == "compute" else None
         bound = self.bound
         if bound is None:
-            bound = 1 / (1 - chosen.gamma) ** 2
-            bound *= 1.0 if chosen.alpha is None else mdp.num_actions / chosen.alpha
+            scale = 1.0 if chosen["alpha"] is None else num_actions / chosen["alpha"]
+            bound = scale / (1 - chosen["gamma"]) ** 2
+        _check_bound(bound, chosen["gamma"])
+        # Halfway between two counts, so that rounding decides nothing.
+        epsilon = self.epsilon or self.beta * math.sqrt((self.m or 1.0) - 0.5)
+        same = ("update", "cover", "bonus", "beta", "norm_bound", "tangent", "ellipsoid_ridge")
+        chosen |= {name: getattr(self, name) for name in (*same, "subsample")}
+        return ResolvedProvable(epsilon=epsilon, bound=bound, **chosen)
+
+    def adapt(self, env: Environment | HostEnv) -> Environment | HostEnv:
+        """`env`, observed by the number of its state: what the policies of tables read.
+
+        gymnasium's environments with a table observe it already.
+        """
+        return env if isinstance(env, HostEnv) else StateIndexEnv(env, table_of(env).num_states)
+
+    def build(
+        self,
+        env: Environment | HostEnv,
+        evaluation_env: Environment | HostEnv | None,
+        evaluation: Evaluation,
+    ) -> ProvableLearner:
+        """The learner of these settings, which must be resolved, in `env`.
+
+        Its policies are judged in the table too, so `evaluation_env` is not looked at; the horizon
+        of `evaluation` is where episodes are cut.
+
+        **Raises** `ConfigError` for an environment without a table, a function class that does not
+        suit, and settings that cannot run there.
+        """
+        del evaluation_env
+        mdp = table_of(env)
+        config = self.complete(mdp.num_actions)
+        inner = mdp if isinstance(env, HostEnv) else unwrap(env)
+        if isinstance(inner, StateIndexEnv):
+            inner = unwrap(inner.env)
         functions = make_function_class(
-            self.function_class, inner, gamma=chosen.gamma, bound=bound, **self.class_options
+            self.function_class,
+            inner,
+            gamma=config.gamma,
+            bound=config.bound,
+            **self.class_options,
         )
-        return ProvableLearner(mdp, functions, chosen)
+        return ProvableLearner(mdp, functions, config, evaluation)
 
     def summary(self) -> dict[str, object]:
         """The settings that tell one algorithm from another, for tables."""
         return {"function class": self.function_class, "others": "by environment"}
 
 
-@dataclass(frozen=True)
-class ProvableRow:
-    """An algorithm of the table: what it is made of."""
+def table_of(env: Environment | HostEnv) -> TabularMDP:
+    """The exact table of one of our environments, or of gymnasium's that have one.
 
-    name: str
-    description: str
-    cover: str
-    bonus: str
-    update: str
-    source: str
-    default: Provable
+    **Raises** `ConfigError` for an environment without.
+    """
+    need = (
+        "the provable algorithms need finitely many states and actions and their table, as in "
+        "DeepSea-10, CombinationLock-5, RiverSwim-v0 or FrozenLake-v1."
+    )
+    if not isinstance(env.action_space, gymnasium.spaces.Discrete):
+        raise ConfigError(f"its actions are {env.action_space}; {need}")
+    if isinstance(env, HostEnv):
+        tables = tabular_from_gymnasium(env.single())
+        if tables is None:
+            raise ConfigError(f"{env.name} has no exact table; {need}")
+        return TabularMDP(*tables)
+    try:
+        return env.tabular()
+    except NotImplementedError as error:
+        raise ConfigError(str(error)) from error
 
-    def settings(
-        self, depth: int = 2, preset: str | None = None, episodes: str = "continuing"
-    ) -> Provable:
-        """The settings; there is no network to choose a depth of, and no preset."""
-        require(preset is None, "preset", preset, f"left out: {self.name} has none")
-        require(depth == 2, "depth", depth, f"left out: {self.name} has no network")
-        require(
-            episodes == "continuing",
-            "episodes",
-            episodes,
-            f"left out: {self.name} samples by geometric stopping, not in episodes",
-        )
-        return self.default
+
+def _check_bound(bound: float, gamma: float) -> None:
+    least = 1 / (1 - gamma)
+    require(
+        bound >= least * (1 - 1e-12),
+        "bound",
+        bound,
+        f"1/(1 - gamma) = {least:g} or more (Assumption 4.2): every value lies within it",
+    )

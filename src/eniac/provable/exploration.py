@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
+from eniac.errors import ConfigError
 from eniac.functions.base import FunctionClass, tangent_features
-from eniac.widths.exact import linear_widths
+from eniac.provable.resolved import ResolvedProvable, Rewards
+from eniac.widths.exact import in_few_dimensions, linear_widths
 
 Table = Float[np.ndarray, "states actions"]
-Rewards = Literal["refuse", "scale", "shift"]
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The settings of a run with nothing left open; `settings.Provable` says what they mean."""
-
-    update: Literal["spi", "npg"]
-    cover: Literal["uniform", "log-det"]
-    bonus: Literal["width", "ellipsoid", "none"]
-    gamma: float
-    N: int
-    K: int
-    T: int
-    M: int
-    eta: float
-    beta: float
-    epsilon: float
-    alpha: float | None
-    """None in the sample versions"""
-    norm_bound: float | None
-    ridge: float
-    tangent: Literal["class", "gradient", "centred"]
-    ellipsoid_ridge: float
-    rewards: Rewards
 
 
 class Exploration(NamedTuple):
@@ -54,24 +30,24 @@ class Exploration(NamedTuple):
     ridge: float
 
     @classmethod
-    def of(cls, parts: Chosen, functions: FunctionClass) -> Exploration:
-        """The part of the settings `parts` that decides what is unknown."""
+    def of(cls, config: ResolvedProvable, functions: FunctionClass) -> Exploration:
+        """The part of the settings that decides what is unknown."""
         features = np.zeros((*functions.shape, 0))
-        tangent = parts.update == "npg" and parts.tangent != "class" and parts.bonus == "width"
-        if tangent or parts.bonus == "ellipsoid" or parts.cover == "log-det":
+        tangent = config.update == "npg" and config.tangent != "class" and config.bonus == "width"
+        if tangent or config.bonus == "ellipsoid" or config.cover == "log-det":
             features = functions.gradient(functions.zero())
-            if tangent and parts.tangent == "centred":
+            if tangent and config.tangent == "centred":
                 uniform = np.full(functions.shape, 1 / functions.num_actions)
                 features = tangent_features(features, uniform)
-        norm_bound = parts.norm_bound or np.sqrt(functions.dim) * functions.bound
+        norm_bound = config.norm_bound or np.sqrt(functions.dim) * functions.bound
         return cls(
-            parts.bonus,
+            config.bonus,
             functions,
             features,
-            parts.epsilon,
-            parts.beta,
+            config.epsilon,
+            config.beta,
             float(norm_bound),
-            parts.ellipsoid_ridge,
+            config.ellipsoid_ridge,
         )
 
 
@@ -92,7 +68,7 @@ def find_unknown(
     epsilon, beta = exploration.epsilon, exploration.beta
     if features.shape[-1] == 0:
         return functions.widths(counts, epsilon, beta) >= beta
-    queries = in_few_dimensions(features.reshape(-1, features.shape[-1]))
+    queries, _ = in_few_dimensions(features.reshape(-1, features.shape[-1]))
     gram = queries.T @ (queries * np.ravel(counts)[:, None])
     if kind == "width":
         widths = linear_widths(queries, gram, epsilon, exploration.norm_bound)
@@ -103,25 +79,13 @@ def find_unknown(
     return (widths >= beta).reshape(functions.shape)
 
 
-def in_few_dimensions(rows: Float[np.ndarray, "rows dim"]) -> Float[np.ndarray, "rows reduced"]:
-    """`rows` turned so that no more coordinates are left than there are rows.
-
-    A turn changes no inner product, so neither ball nor ellipsoid notices; a network has many more
-    parameters than there are pairs.
-    """
-    if rows.shape[1] <= len(rows):
-        return rows
-    left, singular, _ = np.linalg.svd(rows, full_matrices=False)
-    return left * singular
-
-
 def log_det_weights(
     visits: Int[np.ndarray, "n states actions"],
     features: Float[np.ndarray, "states actions dim"],
 ) -> Float[np.ndarray, " n"]:
     """PC-PG's weights of the n policies, from the covariances of their own samples."""
     shares = visits / visits.sum(axis=(1, 2), keepdims=True)
-    rows = in_few_dimensions(features.reshape(-1, features.shape[-1]))
+    rows, _ = in_few_dimensions(features.reshape(-1, features.shape[-1]))
     covariances = [rows.T @ (rows * share[:, None]) for share in shares.reshape(len(visits), -1)]
     return log_det(np.stack(covariances))
 
@@ -157,7 +121,7 @@ def rescale_rewards(reward: Table, how: Rewards) -> Table:
     if how == "scale" and largest > 1:
         return reward / largest
     if how != "scale" and (low < 0 or high > 1):
-        raise ValueError(
+        raise ConfigError(
             f"its rewards lie in [{low:g}, {high:g}]; the theorems have them in [0, 1]. Choose "
             "--rewards scale, which divides by the largest and keeps zero zero, or --rewards "
             "shift, which maps the range onto [0, 1]. Values are reported in the original units."

@@ -50,7 +50,7 @@ def mixed_policy(logits: Table, alpha: float) -> Table:
 class TablePolicy(eqx.Module):
     """A table of probabilities as a policy that evaluation, export and play understand.
 
-    It observes the number of the state: see `Numbered`.
+    It observes the number of the state: see `StateIndexEnv`.
     """
 
     probabilities: Float[Array, "states actions"]
@@ -63,7 +63,7 @@ class TablePolicy(eqx.Module):
         return jnp.argmax(self.probabilities[observation]).astype(jnp.int32)
 
 
-class Numbered(Environment):
+class StateIndexEnv(Environment):
     """`env`, observed by the number that its state has in the tabular view."""
 
     env: Environment
@@ -84,6 +84,10 @@ class Numbered(Environment):
     def step(self, key: PRNGKeyArray, state: Any, action: Array) -> Step:
         step = self.env.step(key, state, action)
         return step._replace(observation=self.env.index(step.state))
+
+    @property
+    def time_limit(self) -> int | None:
+        return self.env.time_limit
 
     @property
     def render_fps(self) -> int:

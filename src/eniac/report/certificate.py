@@ -1,129 +1,40 @@
-"""`eniac certify`: the certificate of a run as a table, as JSON and as a figure."""
+"""The certificate of a run, and its figure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from json import dumps as json_of
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tyro
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
-from eniac.cli.commands import open_run
 from eniac.errors import ConfigError, RunError
-from eniac.provable import Provable, ProvableLearner
 from eniac.report.figures import COLOURS
 from eniac.report.plot_style import save
-from eniac.runs.load import Run, load_config, take_seed
-from eniac.theory.certify import Certificate, Line, certify
-
-_SECTIONS = {
-    "gap": ("The gap to the optimum", ("gap", "")),
-    "parts": ("Its parts, whose means add up to the outer mixture's gap", ("mean", "largest")),
-    "grounds": ("What the bounds rest on: totals, or the largest of all epochs", ("found", "")),
-}
-_STYLE = {"holds": "green", "fails": "red", "vacuous": "yellow"}
-
-
-def certify_command(
-    run: tyro.conf.Positional[Path],
-    /,
-    seed: int | None = None,
-    json: tyro.conf.FlagCreatePairsOff[bool] = False,
-) -> int:
-    """Certifies a run.
-
-    Args:
-        run: Folder of the run.
-        seed: Which of the run's seeds to certify. None: the first.
-        json: Print everything that was measured as JSON.
-    """
-    require_provable(run)
-    loaded = open_run(run)
-    certificate = certify_run(loaded, seed)
-    path = draw(certificate, run / "figures" / "certificate.png")
-    if json:
-        print(json_of(certificate.to_dict(), indent=2))
-        return 0
-    console = Console()
-    console.print(
-        f"{certificate.algorithm} on {loaded.config.env} after {len(certificate.epochs)} epochs; "
-        f"V* = {certificate.optimum:.4g} in units of the reward that is learned from.\n",
-        highlight=False,
-    )
-    for table in certificate_tables(certificate):
-        console.print(table)
-    console.print(
-        f"The parts add up to the gap within {certificate.residual:.1e} in every epoch. "
-        "docs/certify.md says what each line means.",
-        highlight=False,
-    )
-    console.print(f"The figure is in {path}", highlight=False, soft_wrap=True)
-    return 0
-
-
-def require_provable(folder: Path) -> None:
-    """Refuses runs that there is no proof about, before anything is built."""
-    parts = load_config(folder).algorithm
-    if not isinstance(parts, Provable):
-        raise ConfigError(_no_theorem(folder, parts.name))
-
-
-def _no_theorem(folder: Path, name: str) -> str:
-    return (
-        f"{folder} is a run of {name}, which no theorem speaks of. A certificate is of a provable "
-        "algorithm on an MDP with finitely many states, for instance "
-        "`eniac train eniac-spi-sample --env DeepSea-10`."
-    )
+from eniac.runs.load import Run
+from eniac.runs.program import take_seed
+from eniac.theory.certify import Certificate, certify
 
 
 def certify_run(run: Run, seed: int | None = None) -> Certificate:
-    """The certificate of one seed of a run, by default the first."""
-    parts, learner = run.config.algorithm, run.learner
-    if not isinstance(parts, Provable) or not isinstance(learner, ProvableLearner):
-        raise ConfigError(_no_theorem(run.path, parts.name))
-    state = take_seed(run.states, run.index(seed))
-    if int(state.epoch) < 1:
+    """The certificate of one seed of a run, by default the first.
+
+    **Raises** `ConfigError` for a run that no theorem speaks of, `RunError` if it has no epoch.
+    """
+    settings, index = run.config.algorithm, run.index(seed)
+    if run.progress.epochs[index] < 1:
         raise RunError(f"{run.path} has no finished epoch. Continue it: `eniac resume {run.path}`.")
-    return certify(learner, state, parts.delta)
-
-
-def certificate_tables(certificate: Certificate) -> Iterator[Table]:
-    """Term, measured, bound, verdict, where in the paper; a table for each section."""
-    for section, (title, headings) in _SECTIONS.items():
-        table = Table(title=title, title_justify="left", title_style="bold")
-        table.box, table.pad_edge, table.padding = SIMPLE_HEAD, False, (0, 0, 0, 1)
-        table.add_column("term", min_width=22)
-        for heading in (*headings, "bound"):
-            table.add_column(heading, justify="right", min_width=8)
-        table.add_column("verdict", min_width=10)
-        table.add_column("paper", min_width=9)
-        for line in certificate.lines:
-            if line.section == section:
-                table.add_row(*_row(line))
-        yield table
-
-
-def _row(line: Line) -> list[str]:
-    style = _STYLE.get(line.verdict)
-    verdict = line.verdict if style is None else f"[{style}]{line.verdict}[/{style}]"
-    largest = "" if line.largest is None else _number(line.largest)
-    bound = "" if line.bound is None else _number(line.bound)
-    # Brackets in names would be read as markup.
-    term = line.term.replace("[", r"\[")
-    return [term, _number(line.measured), largest, bound, verdict, line.where]
-
-
-def _number(value: float) -> str:
-    return "" if not math.isfinite(value) else f"{0.0 if abs(value) < 1e-12 else value:.3g}"
+    record = run.learner.record(take_seed(run.states, index))
+    if record is None:
+        raise ConfigError(
+            f"{run.path} is a run of {settings.name}, which no theorem speaks of. A certificate is "
+            "of a provable algorithm on an MDP with finitely many states, for instance "
+            "`eniac train eniac-spi-sample --env DeepSea-10`."
+        )
+    return certify(record, settings.delta)
 
 
 def draw(certificate: Certificate, out: Path) -> Path:

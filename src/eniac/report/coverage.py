@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from typing import Any, NamedTuple
 
 import gymnasium
 import jax
 import numpy as np
 
-from eniac.algorithms import Deep
+from eniac.deep import take
 from eniac.errors import RunError
-from eniac.runs.load import Run, take_seed
-from eniac.sampling.compiled import evaluate
+from eniac.report.evaluate import judge
+from eniac.runs.load import Run
+from eniac.runs.program import take_seed
+from eniac.sampling.base import Evaluation
+from eniac.spaces import Encoder, box_bounds
 
 PARTS_OF_A_PLANE = 50
 """Into how many parts each coordinate is cut if an observation has one or two of them."""
@@ -34,32 +38,30 @@ def cover_report(
     visits = visits_of(run, state)
     cells = Cells(run.env.observation_space)
     key = jax.random.fold_in(jax.random.key(evaluation_seed), run.config.seed_numbers[index])
-    judge = jax.jit(lambda policy: evaluate(run.env, policy, key, episodes))
-
-    def row(policy: Any, **more: Any) -> dict[str, Any]:
-        result = judge(policy)
-        returns = np.asarray(result.returns, np.float64)
-        return more | {
-            "return_mean": float(returns.mean()),
-            "return_std": float(returns.std()),
-            "length_mean": float(np.asarray(result.lengths).mean()),
-        }
-
-    seen: set[tuple[float, ...]] = set()
+    horizon = run.config.evaluation.horizon
+    kinds = ("return_mean", "return_std", "length_mean")
+    seen: set[tuple[Any, ...]] = set()
     policies = []
-    for place, observations in enumerate(visits):
-        touched = cells.touched(observations)
-        policies.append(
-            row(
-                jax.tree.map(lambda leaf, place=place: leaf[place], state.cover.policies),
-                number=place + 1,
-                weight=float(state.cover.weights[place]),
-                visits=len(observations),
-                covered=len(touched),
-                new=len(touched - seen),
+    with judge(run.env, Evaluation(episodes, horizon)) as judged:
+
+        def row(policy: Any, **more: Any) -> dict[str, Any]:
+            found = judged(key, policy)
+            return more | {name: found[name] for name in kinds}
+
+        for place, visited in enumerate(visits):
+            touched = cells.touched(visited.observations)
+            policies.append(
+                row(
+                    take(state.cover.policies, place),
+                    number=place + 1,
+                    weight=float(state.cover.weights[place]),
+                    visits=round(float(visited.weights.sum())),
+                    covered=len(touched),
+                    new=len(touched - seen),
+                )
             )
-        )
-        seen |= touched
+            seen |= touched
+        exploring, exploiting = (row(take(state.actors, k).policy) for k in (0, -1))
     return {
         "run": str(run.path),
         "algorithm": run.config.algorithm.name,
@@ -68,40 +70,48 @@ def cover_report(
         "epoch": int(run.progress.epochs[index]),
         "env_steps": int(run.progress.steps[index]),
         "episodes": episodes,
-        "horizon": run.config.evaluation_horizon,
+        "horizon": horizon,
         "cells": cells.total,
         "cell": cells.description,
         "covered": len(seen),
         "policies": policies,
-        "exploring": row(state.explore.policy),
-        "exploiting": row(state.exploit.policy),
+        "exploring": exploring,
+        "exploiting": exploiting,
     }
 
 
-def visits_of(run: Run, state: Any) -> list[np.ndarray]:
-    """The observations that each policy of the cover put into the buffer, in the cover's order.
+class Visits(NamedTuple):
+    """What the buffer has of the visits of one policy: rows, and how many visits each is for."""
+
+    observations: Any
+    weights: np.ndarray
+
+
+def visits_of(run: Run, state: Any) -> list[Visits]:
+    """The visits of each policy of the cover that the buffer has, in the cover's order.
 
     `state` is that of one seed. Raises `RunError` if the algorithm has no cover, or none yet.
     """
-    if not has_cover(state):
+    if not run.config.algorithm.has_cover:
         raise RunError(
             f"{run.path} is a run of {run.config.algorithm.name}, which has no cover of networks. "
             "Algorithms with one: eniac, pc-pg, zero."
         )
-    assert isinstance(run.config.algorithm, Deep)
-    count, visits = int(state.cover.count), run.config.algorithm.visits
-    if count == 0:
+    if int(state.cover.count) == 0:
         raise RunError(
             f"The cover of {run.path} is empty: no epoch was finished before its newest "
             f"checkpoint. Continue it with `eniac resume {run.path}`."
         )
-    observations = np.asarray(state.buffer.pairs.observation)
-    return [observations[n * visits : (n + 1) * visits] for n in range(count)]
-
-
-def has_cover(state: Any) -> bool:
-    """Whether the state of a seed is that of an algorithm with a cover."""
-    return getattr(state, "cover", None) is not None
+    buffer = state.buffer
+    source, weight = np.asarray(buffer.source), np.asarray(buffer.weight)
+    used = np.arange(len(source)) < int(buffer.count)
+    found = []
+    for place in range(int(state.cover.count)):
+        rows = np.flatnonzero(used & (source == place))
+        # Numpy's rows: those of large observations are many, and stay on the host.
+        observations = jax.tree.map(lambda x, i=rows: np.asarray(x)[i], buffer.pairs.observation)
+        found.append(Visits(observations, weight[rows]))
+    return found
 
 
 class Cells:
@@ -109,41 +119,96 @@ class Cells:
 
     Each number of a discrete space is a cell. Of a box, each coordinate is cut into equal parts
     between its bounds, 50 for one or two coordinates and 10 for more; one that has no bound is cut
-    into parts of length 0.1. `total` is the number of cells, where it is small enough to tell.
+    into parts of length 0.1. Each picture is a cell. Of a Dict or Tuple, a cell is one of each of
+    its parts. `total` is the number of cells, where it is small enough to tell.
     """
 
-    total: int | None
+    total: int | None = None
     description: str
 
     def __init__(self, space: gymnasium.Space[Any]):
+        self._leaves = list(_leaves_of(space))
+        self._plane = (
+            len(self._leaves) == 1
+            and isinstance(space, gymnasium.spaces.Box)
+            and int(np.prod(space.shape)) <= 2
+        )
+        parts = PARTS_OF_A_PLANE if self._plane else PARTS_OF_A_SPACE
+        self._grids = [_Grid(leaf, parts) for _, leaf in self._leaves]
+        sizes = sum(grid.size for grid in self._grids)
         if isinstance(space, gymnasium.spaces.Discrete):
-            self._low, self._step = np.zeros(1), np.ones(1)
-            self._least, self._largest = np.full(1, -np.inf), np.full(1, np.inf)
             self.total, self.description = int(space.n), "a cell is a state"
-            return
-        assert isinstance(space, gymnasium.spaces.Box)
-        low, high = (np.ravel(bound).astype(np.float64) for bound in (space.low, space.high))
-        size, bounded = low.size, np.isfinite(low) & np.isfinite(high)
-        parts = PARTS_OF_A_PLANE if size <= 2 else PARTS_OF_A_SPACE
-        self._low = np.where(bounded, low, 0.0)
-        length = np.where(bounded, high, 0.0) - self._low
-        # A coordinate whose bounds are equal never changes, and any length does.
-        self._step = np.where(bounded, np.where(length > 0, length, 1.0) / parts, 0.1)
-        self._least = np.where(bounded, 0, -np.inf)
-        self._largest = np.where(bounded, parts - 1, np.inf)
-        plane = size <= 2 and bool(bounded.all())
-        self.total = parts**size if plane else None
-        if plane:
-            grid = " x ".join([str(parts)] * size)
+        elif all(grid.is_image for grid in self._grids):
+            self.description = "a cell is a picture"
+        elif all(grid.is_discrete for grid in self._grids):
+            self.description = f"a cell is one value of each of {sizes} numbers"
+        elif self._plane and self._grids[0].bounded:
+            self.total = parts**sizes
+            grid = " x ".join([str(parts)] * sizes)
             self.description = f"a cell is one of {grid} between the bounds of the observations"
         else:
-            steps = "" if bounded.all() else ", or into steps of 0.1 where it has no bounds"
-            self.description = f"a cell: each of {size} coordinates cut into {parts} parts{steps}"
+            bounded = all(grid.bounded for grid in self._grids)
+            steps = "" if bounded else ", or into steps of 0.1 where it has no bounds"
+            image = ", each picture its own" * any(grid.is_image for grid in self._grids)
+            self.description = (
+                f"a cell: each of {sizes} coordinates cut into {parts} parts{steps}{image}"
+            )
 
-    def touched(self, observations: np.ndarray) -> set[tuple[float, ...]]:
+    def touched(self, observations: Any) -> set[tuple[Any, ...]]:
         """The cells, as places along each coordinate, that hold one of `observations` or more."""
-        rows = observations.reshape(len(observations), -1).astype(np.float64)
+        columns = []
+        for (path, _), grid in zip(self._leaves, self._grids, strict=True):
+            rows = observations
+            for key in path:
+                rows = rows[key]
+            columns.append(grid.places(np.asarray(rows)))
+        places = np.concatenate(columns, axis=1)
+        return set(map(tuple, np.unique(places, axis=0).tolist()))
+
+
+class _Grid:
+    """The places along each coordinate of one array of an observation."""
+
+    def __init__(self, space: Any, parts: int):
+        spaces = gymnasium.spaces
+        self.is_image = bool(Encoder(space).images)
+        self.is_discrete = not isinstance(space, spaces.Box)
+        self.bounded = True
+        self.size = 1 if self.is_image else int(np.prod(space.shape or ()))
+        if self.is_image:
+            return
+        if isinstance(space, spaces.Box):
+            low, high = (np.ravel(bound) for bound in box_bounds(space))
+            bounded = np.isfinite(low) & np.isfinite(high)
+            self.bounded = bool(bounded.all())
+            self._low = np.where(bounded, low, 0.0)
+            length = np.where(bounded, high, 0.0) - self._low
+            # A coordinate whose bounds are equal never changes, and any length does.
+            self._step = np.where(bounded, np.where(length > 0, length, 1.0) / parts, 0.1)
+            self._least = np.where(bounded, 0, -np.inf)
+            self._largest = np.where(bounded, parts - 1, np.inf)
+        else:  # Discrete, MultiDiscrete, MultiBinary: each number is a place
+            self._low, self._step = np.zeros(self.size), np.ones(self.size)
+            self._least, self._largest = np.full(1, -np.inf), np.full(1, np.inf)
+
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        if self.is_image:
+            marks = [hashlib.blake2b(row.tobytes(), digest_size=6) for row in rows]
+            # 48 bits: exact as a float, and pictures that share a mark are rarer than that.
+            return np.array([[int.from_bytes(mark.digest(), "big")] for mark in marks], np.float64)
+        rows = rows.reshape(len(rows), -1).astype(np.float64)
         places = np.floor((rows - self._low) / self._step)
         # What lies on the upper bound belongs to the last part.
-        places = np.clip(places, self._least, self._largest)
-        return set(map(tuple, np.unique(places, axis=0).tolist()))
+        return np.clip(places, self._least, self._largest)
+
+
+def _leaves_of(space: Any, path: tuple[Any, ...] = ()) -> Any:
+    """The spaces of single arrays, each with the keys that lead to it."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        for key in sorted(space.spaces):
+            yield from _leaves_of(space.spaces[key], (*path, key))
+    elif isinstance(space, gymnasium.spaces.Tuple):
+        for i, part in enumerate(space.spaces):
+            yield from _leaves_of(part, (*path, i))
+    else:
+        yield path, space

@@ -2,13 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
+from eniac.envs.base import Environment
+from eniac.envs.host import HostEnv
 from eniac.runs.load import Run
-from eniac.sampling.compiled import evaluate
+from eniac.sampling import make_sampler
+from eniac.sampling.base import Evaluation, summary
+
+MAX_ENVS = 10
+"""Environments of gymnasium's that are opened for an evaluation, where their number is free."""
+
+Judge = Callable[[PRNGKeyArray, Any], dict[str, float]]
+"""The mean, spread and range of the returns of a policy, and its mean length."""
+
+
+@contextmanager
+def judge(env: Environment | HostEnv, evaluation: Evaluation) -> Iterator[Judge]:
+    """Judges policies in `env`, in as many episodes as `evaluation` asks for."""
+    host = isinstance(env, HostEnv)
+    num_envs = (host and env.num_envs) or min(evaluation.episodes, MAX_ENVS)
+    sampler = make_sampler(env, env, num_envs)
+
+    def play(key: PRNGKeyArray, policy: Any) -> Any:
+        return sampler.evaluate(key, policy, evaluation)
+
+    if sampler.compiled:
+        play = jax.jit(play)
+
+    def numbers(key: PRNGKeyArray, policy: Any) -> dict[str, float]:
+        return {name: float(x) for name, x in summary(play(key, policy)).items()}
+
+    try:
+        yield numbers
+    finally:
+        sampler.close()
 
 
 def evaluate_run(
@@ -19,31 +53,23 @@ def evaluate_run(
     Returns plain data: what was evaluated and how, a row for each seed, and the mean over seeds.
     The same `seed` gives the same episodes.
     """
-    config = run.config
-    horizon = horizon or config.evaluation_horizon
-    env = config.make_env(horizon)
-
-    @jax.jit
-    def judge(state: Any, key: jax.Array):
-        return evaluate(env, run.learner.policy(state), key, episodes, deterministic)
-
+    config, env = run.config, run.env
+    if horizon is not None and horizon != config.evaluation.horizon:
+        env = config.algorithm.adapt(config.make_env(horizon, run.built.given))
+    horizon = horizon or config.evaluation.horizon
+    evaluation = Evaluation(episodes, horizon, deterministic)
     rows = []
-    for k, number in enumerate(config.seed_numbers):
-        state = jax.tree.map(lambda leaf, k=k: leaf[k], run.states)
-        result = judge(state, jax.random.fold_in(jax.random.key(seed), number))
-        returns = np.asarray(result.returns, np.float64)
-        rows.append(
-            {
-                "seed": number,
-                "epoch": int(run.progress.epochs[k]),
-                "env_steps": int(run.progress.steps[k]),
-                "return_mean": float(returns.mean()),
-                "return_std": float(returns.std()),
-                "return_min": float(returns.min()),
-                "return_max": float(returns.max()),
-                "length_mean": float(np.asarray(result.lengths).mean()),
-            }
-        )
+    with judge(env, evaluation) as judged:
+        for k, number in enumerate(config.seed_numbers):
+            key = jax.random.fold_in(jax.random.key(seed), number)
+            rows.append(
+                {
+                    "seed": number,
+                    "epoch": int(run.progress.epochs[k]),
+                    "env_steps": int(run.progress.steps[k]),
+                    **judged(key, run.policy(number)),
+                }
+            )
     return {
         "run": str(run.path),
         "algorithm": config.algorithm.name,

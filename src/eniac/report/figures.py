@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from eniac.errors import ConfigError, RunError, suggestion
-from eniac.runs.log import METRICS, read_records
+from eniac.runs.log import HEAD, METRICS, read_records
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -92,9 +92,9 @@ def _curves(run: Path, metric: str) -> tuple[str, list[tuple[np.ndarray, np.ndar
     if not records:
         raise ConfigError(f"{run} has no epoch in {METRICS} to plot. Is it the folder of a run?")
     if metric not in records[0]:
+        names = [name for name in records[0] if name not in HEAD]
         raise ConfigError(
-            f"metric is {metric!r}; {run} has {', '.join(list(records[0])[2:])}."
-            f"{suggestion(metric, records[0])}"
+            f"metric is {metric!r}; {run} has {', '.join(names)}.{suggestion(metric, names)}"
         )
     by_seed: dict[int, list[dict[str, Any]]] = {}
     for record in records:

@@ -7,7 +7,7 @@ policy moves. Bonus, as in its Figure 3: what was visited, and what the bonus ma
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import gymnasium
 import jax
@@ -15,14 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
 
-from eniac.envs import Environment
-from eniac.errors import EniacError, RunError
-from eniac.report.coverage import has_cover, visits_of
+from eniac.errors import RunError
+from eniac.report.coverage import visits_of
+from eniac.report.episodes import play
 from eniac.report.figures import learning_curves, short_number
 from eniac.report.plot_style import save
-from eniac.report.views import Episodes, View, view_of
-from eniac.runs.load import Run, take_seed
-from eniac.sampling.compiled import embark, select
+from eniac.report.views import View, view_of
+from eniac.runs.load import Run
+from eniac.runs.program import take_seed
+from eniac.spaces import emitted
 
 Picture = Literal["curve", "visits", "bonus"]
 FILES: dict[str, str] = {
@@ -39,7 +40,7 @@ NUM_ACTIONS = 11
 """Actions of a continuous space over which the largest bonus is taken."""
 
 
-class NoPicture(EniacError):
+class NoPicture(RunError):
     """A picture that does not exist for this run, and why."""
 
 
@@ -85,36 +86,33 @@ def draw_all(run: Run, folder: Path, seed: int | None = None) -> tuple[list[Path
 def draw_visits(run: Run, state: Any, view: View) -> Figure:
     """Where each policy of the cover went, by its visits in the buffer; and episodes of the policy
     that is judged, which is all there is without a cover."""
-    covered = has_cover(state)
+    covered = run.config.algorithm.has_cover
     visits = visits_of(run, state) if covered else []
-    policy = run.learner.policy(state)
-    episodes = play(run.env, policy, jax.random.key(0), _steps(run))
+    policy, key = run.learner.policy(state), jax.random.key(0)
+    episodes = play(run.env, policy, key, NUM_EPISODES, max_steps=MAX_STEPS)
     figure, axes = _panels(run, 1 + covered)
     if covered:
         view.draw_visits(figure, axes[0], visits)
         axes[0].set_title("visits of the cover's policies")
     view.draw_episodes(figure, axes[-1], episodes)
     name = "exploiting policy" if covered else "policy"
-    mean = float(episodes.returns.mean())
+    mean = float(np.mean([episode.total_reward for episode in episodes]))
     axes[-1].set_title(f"{name}: {NUM_EPISODES} episodes, mean return {mean:.3g}")
     return figure
 
 
 def draw_bonus(run: Run, state: Any, view: View) -> Figure:
     """How often states were visited, and the bonus b(s, a) that was fitted last."""
-    bonus = getattr(state, "bonus", None)
-    name = run.config.algorithm.name
+    bonus = run.learner.bonus(state)
     if bonus is None:
-        raise NoPicture(f"{run.path} is a run of {name}, which has no bonus to draw.")
-    if bonus.coefficient == 0:
-        raise NoPicture(f"The bonus of {name} is 0 everywhere: there is nothing to draw.")
-    covered = has_cover(state)
+        name = run.config.algorithm.name
+        raise NoPicture(f"{run.path} is a run of {name}, which has no bonus that can be drawn.")
+    covered = run.config.algorithm.has_cover
     visits = visits_of(run, state) if covered else []
-    actions = some_actions(run.env.action_space)
-    values = bonus_values(bonus, view.observations, actions)
+    values = bonus_values(bonus, view.observations, some_actions(run.env.action_space))
     figure, axes = _panels(run, 1 + covered)
     if covered:
-        view.draw_counts(figure, axes[0], np.concatenate(visits))
+        view.draw_counts(figure, axes[0], visits)
         axes[0].set_title("visited states")
     view.draw_bonus(figure, axes[-1], values)
     same = bool(np.all(values == values[:, :1]))
@@ -130,66 +128,41 @@ def bonus_values(bonus: Any, observations: np.ndarray, actions: np.ndarray) -> n
 
 
 def some_actions(space: gymnasium.Space[Any]) -> np.ndarray:
-    """All actions of a discrete space; of an interval `NUM_ACTIONS` at equal distances; of a box
-    with more coordinates as many at random, and its middle. Without bounds, -1 and 1 are taken."""
-    if isinstance(space, gymnasium.spaces.Discrete):
-        return np.arange(int(space.n))
-    assert isinstance(space, gymnasium.spaces.Box)
-    bounded = np.isfinite(space.low) & np.isfinite(space.high)
-    low, high = np.where(bounded, space.low, -1), np.where(bounded, space.high, 1)
-    share = np.linspace(0, 1, NUM_ACTIONS).reshape(-1, *[1] * low.ndim)
+    """Actions of a space, as a policy emits them, over which the largest bonus is taken.
+
+    All of a discrete space; of an interval `NUM_ACTIONS` at equal distances; of a box with more
+    coordinates as many at random, and its middle, and so of several choices. Without bounds, -1
+    and 1 are taken.
+    """
+    flat, rng = emitted(space), np.random.default_rng(0)
+    if isinstance(flat, gymnasium.spaces.Discrete):
+        return np.arange(int(flat.n), dtype=np.int32)
+    if isinstance(flat, gymnasium.spaces.MultiDiscrete | gymnasium.spaces.MultiBinary):
+        most = getattr(flat, "nvec", 2)
+        drawn = rng.integers(0, most, size=(NUM_ACTIONS, *flat.shape))
+        return drawn.astype(np.int32)
+    assert isinstance(flat, gymnasium.spaces.Box)
+    bounded = np.isfinite(flat.low) & np.isfinite(flat.high)
+    low, high = np.where(bounded, flat.low, -1), np.where(bounded, flat.high, 1)
+    share = np.linspace(0, 1, NUM_ACTIONS).reshape(-1, 1)
     if low.size > 1:
-        share = np.random.default_rng(0).uniform(size=(NUM_ACTIONS, *low.shape))
+        share = rng.uniform(size=(NUM_ACTIONS, *low.shape))
         share[0] = 0.5
     return (low + share * (high - low)).astype(np.float32)
-
-
-class _Under(NamedTuple):
-    vessel: Any
-    alive: jax.Array
-
-
-def play(env: Environment, policy: Any, key: jax.Array, steps: int) -> Episodes:
-    """`NUM_EPISODES` episodes with sampled actions, none longer than `steps`."""
-    reset_key, play_key = jax.random.split(key)
-
-    def advance(under: _Under, key: jax.Array):
-        act_key, step_key = jax.random.split(key)
-        split = jax.random.split(act_key, NUM_EPISODES), jax.random.split(step_key, NUM_EPISODES)
-        vessel, alive = under
-        action = jax.vmap(policy.sample)(split[0], vessel.observation)
-        step = jax.vmap(env.step)(split[1], vessel.state, action)
-        # After its end an episode stands still.
-        following = select(alive, type(vessel)(step.state, step.observation), vessel)
-        now = alive & ~(step.terminated | step.truncated)
-        reward = jnp.where(alive, step.reward, 0.0)
-        return _Under(following, now), (following.observation, reward, alive)
-
-    @jax.jit
-    def go():
-        start = _Under(embark(env, reset_key, NUM_EPISODES), jnp.ones(NUM_EPISODES, bool))
-        _, seen = jax.lax.scan(advance, start, jax.random.split(play_key, steps))
-        return start.vessel.observation, *seen
-
-    first, observations, rewards, alive = map(np.asarray, go())
-    return Episodes(
-        observations=np.concatenate([first[None], observations]),
-        lengths=alive.sum(0),
-        returns=rewards.sum(0),
-    )
-
-
-def _steps(run: Run) -> int:
-    return min(run.config.evaluation_horizon or MAX_STEPS, MAX_STEPS)
 
 
 def _view(run: Run) -> View:
     view = view_of(run.env)
     if view is None:
+        space = str(run.env.observation_space)
+        space = space if len(space) <= 100 else f"{space[:97]}..."
+        also = ""
+        if run.config.algorithm.has_cover:
+            also = f" `eniac cover {run.path}` has the coverage in numbers."
         raise NoPicture(
-            f"{run.config.env} has the observation space {run.env.observation_space}; visits and "
-            "bonus can be drawn for observations of two numbers with bounds, for discrete ones and "
-            f"for deep sea. `eniac cover {run.path}` has the coverage in numbers."
+            f"{run.config.env} has the observation space {space}; visits and bonus can be drawn "
+            "for observations of two numbers with bounds, for discrete ones and for deep sea."
+            f"{also}"
         )
     return view
 

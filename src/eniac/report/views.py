@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import gymnasium
 import jax
@@ -14,9 +15,14 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from eniac.envs import DeepSea, Environment, MountainCarContinuous, unwrap
-from eniac.envs.mountain_car import GOAL_POSITION
-from eniac.report.coverage import PARTS_OF_A_PLANE
+from eniac.envs.base import Environment
+from eniac.envs.deep_sea import DeepSea
+from eniac.envs.host import HostEnv
+from eniac.envs.mountain_car import GOAL_POSITION, MountainCarContinuous
+from eniac.envs.registry import unwrap
+from eniac.errors import RunError
+from eniac.report.coverage import PARTS_OF_A_PLANE, Visits
+from eniac.report.episodes import Episode, single
 from eniac.report.figures import COLOURS
 from eniac.report.plot_style import (
     BOX,
@@ -39,14 +45,6 @@ FINE = 120
 """Points along each side of a plane at which the bonus is computed."""
 
 
-class Episodes(NamedTuple):
-    """Episodes of a policy, time first; after its end an episode repeats its last observation."""
-
-    observations: np.ndarray
-    lengths: np.ndarray
-    returns: np.ndarray
-
-
 class View(Protocol):
     """A way to draw what happens in one kind of observation space."""
 
@@ -58,13 +56,13 @@ class View(Protocol):
         """Where the bonus is to be computed: [places, ...]."""
         ...
 
-    def draw_visits(self, figure: Figure, axes: Axes, visits: list[np.ndarray]) -> None:
+    def draw_visits(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
         """The observations that each policy of a cover visited."""
         ...
 
-    def draw_episodes(self, figure: Figure, axes: Axes, episodes: Episodes) -> None: ...
+    def draw_episodes(self, figure: Figure, axes: Axes, episodes: Sequence[Episode]) -> None: ...
 
-    def draw_counts(self, figure: Figure, axes: Axes, observations: np.ndarray) -> None:
+    def draw_counts(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
         """How often each place was visited."""
         ...
 
@@ -73,15 +71,36 @@ class View(Protocol):
         ...
 
 
-def view_of(env: Environment) -> View | None:
+def view_of(env: Environment | HostEnv) -> View | None:
     """The view of `env`, None if its observations do not fit on paper."""
-    inner, space = unwrap(env), env.observation_space
+    space = env.observation_space
+    inner = None if isinstance(env, HostEnv) else unwrap(env)
     if isinstance(inner, DeepSea):
         return Sea(inner.size)
     if isinstance(space, gymnasium.spaces.Discrete):
-        return Row(int(space.n))
-    bounded = isinstance(space, gymnasium.spaces.Box) and space.is_bounded()
-    return Plane(env) if bounded and space.shape == (2,) else None
+        return Row(int(space.n), int(space.start))
+    if not (isinstance(space, gymnasium.spaces.Box) and space.shape == (2,)):
+        return None
+    if not space.is_bounded():
+        return None
+    car = isinstance(inner, MountainCarContinuous) or (
+        isinstance(env, HostEnv) and "MountainCar" in env.name
+    )
+    if car:
+        return Plane(space, _starts(env), ("position", "velocity"), GOAL_POSITION)
+    return Plane(space, _starts(env))
+
+
+def _starts(env: Environment | HostEnv) -> np.ndarray | None:
+    """Observations of start states, None where there are none to be had."""
+    if isinstance(env, HostEnv):
+        try:
+            with single(env) as inner:
+                return np.stack([inner.reset(seed=seed)[0] for seed in range(50)])
+        except RunError:
+            return None
+    keys = jax.random.split(jax.random.key(0), 500)
+    return np.asarray(jax.jit(jax.vmap(lambda key: env.reset(key)[1]))(keys))
 
 
 class Plane:
@@ -89,26 +108,26 @@ class Plane:
 
     shows_actions = False
 
-    def __init__(self, env: Environment):
-        space = env.observation_space
-        assert isinstance(space, gymnasium.spaces.Box)
+    def __init__(
+        self,
+        space: gymnasium.spaces.Box,
+        starts: np.ndarray | None = None,
+        names: tuple[str, str] = ("observation 1", "observation 2"),
+        goal: float | None = None,
+    ):
         self.low, self.high = space.low.astype(float), space.high.astype(float)
-        car = isinstance(unwrap(env), MountainCarContinuous)
-        self.names = ("position", "velocity") if car else ("observation 1", "observation 2")
-        self.goal = GOAL_POSITION if car else None
-        keys = jax.random.split(jax.random.key(0), 500)
-        starts = np.asarray(jax.jit(jax.vmap(lambda key: env.reset(key)[1]))(keys))
-        self.start = starts.min(0), starts.max(0)
+        self.names, self.goal = names, goal
+        self.start = None if starts is None else (starts.min(0), starts.max(0))
 
     @property
     def observations(self) -> np.ndarray:
         return np.stack(np.meshgrid(*self._middles(FINE)), -1).reshape(-1, 2).astype(np.float32)
 
-    def draw_visits(self, figure: Figure, axes: Axes, visits: list[np.ndarray]) -> None:
+    def draw_visits(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
         self._frame(axes)
         colours = policy_colours(len(visits))
-        points = np.concatenate(visits)
-        owner = np.repeat(np.arange(len(visits)), [len(rows) for rows in visits])
+        points = np.concatenate([visited.observations for visited in visits])
+        owner = np.repeat(np.arange(len(visits)), [len(visited.weights) for visited in visits])
         # In random order, so that no policy lies on top of the others.
         order = np.random.default_rng(0).permutation(len(points))[:MAX_POINTS]
         axes.scatter(
@@ -121,10 +140,10 @@ class Plane:
         self._landmarks(axes)
         label_policies(figure, axes, colours)
 
-    def draw_episodes(self, figure: Figure, axes: Axes, episodes: Episodes) -> None:
+    def draw_episodes(self, figure: Figure, axes: Axes, episodes: Sequence[Episode]) -> None:
         self._frame(axes)
-        for k, length in enumerate(episodes.lengths):
-            path = episodes.observations[: length + 1, k]
+        for episode in episodes:
+            path = episode.observations
             axes.plot(*path.T, color=COLOURS[0], linewidth=1.0, alpha=0.6)
             axes.plot(*path[-1], "o", color=COLOURS[1], markersize=4, markeredgewidth=0)
         self._landmarks(axes)
@@ -134,13 +153,15 @@ class Plane:
         ]
         legend(axes, handles)
 
-    def draw_counts(self, figure: Figure, axes: Axes, observations: np.ndarray) -> None:
+    def draw_counts(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
         self._frame(axes)
         edges = [
             np.linspace(*ends, PARTS_OF_A_PLANE + 1)
             for ends in zip(self.low, self.high, strict=True)
         ]
-        counts, *_ = np.histogram2d(*observations.T.astype(float), bins=edges)
+        observations = np.concatenate([visited.observations for visited in visits])
+        weights = np.concatenate([visited.weights for visited in visits])
+        counts, *_ = np.histogram2d(*observations.T.astype(float), bins=edges, weights=weights)
         colour_bar(figure, axes, axes.pcolormesh(*edges, masked(counts.T), **counted(counts)))
         self._landmarks(axes)
 
@@ -165,6 +186,19 @@ class Plane:
 
     def _landmarks(self, axes: Axes, colour: str = INK) -> None:
         """The start states, and the goal where there is a line of it."""
+        if self.goal is not None:
+            axes.axvline(self.goal, color=colour, linewidth=1.8, linestyle="--")
+            axes.annotate(
+                "goal",
+                (self.goal, self.low[1]),
+                (-5, 6),
+                textcoords="offset points",
+                ha="right",
+                color=INK,
+                bbox=BOX,
+            )
+        if self.start is None:
+            return
         least = 0.025 * (self.high - self.low)
         middle = (self.start[0] + self.start[1]) / 2
         sides = np.maximum(self.start[1] - self.start[0], least)
@@ -187,17 +221,6 @@ class Plane:
             color=INK,
             bbox=BOX,
         )
-        if self.goal is not None:
-            axes.axvline(self.goal, color=colour, linewidth=1.8, linestyle="--")
-            axes.annotate(
-                "goal",
-                (self.goal, self.low[1]),
-                (-5, 6),
-                textcoords="offset points",
-                ha="right",
-                color=INK,
-                bbox=BOX,
-            )
 
 
 class Sea:
@@ -212,25 +235,24 @@ class Sea:
     def observations(self) -> np.ndarray:
         return np.eye(self.size**2, dtype=np.float32)
 
-    def draw_visits(self, figure: Figure, axes: Axes, visits: list[np.ndarray]) -> None:
+    def draw_visits(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
         """The colour of a cell is that of the first policy that came there."""
         first = np.full(self.size**2, np.nan)
-        for k, rows in enumerate(visits):
-            cells = np.flatnonzero(rows.sum(0))
+        for k, visited in enumerate(visits):
+            cells = np.flatnonzero(visited.observations.sum(0))
             first[cells] = np.where(np.isnan(first[cells]), k, first[cells])
         colours = policy_colours(len(visits))
         mapped = ListedColormap(colours)
         self._show(axes, first, cmap=mapped, vmin=-0.5, vmax=len(visits) - 0.5)
         label_policies(figure, axes, colours, "first reached by")
 
-    def draw_episodes(self, figure: Figure, axes: Axes, episodes: Episodes) -> None:
-        counts = sum(
-            episodes.observations[:length, k].sum(0) for k, length in enumerate(episodes.lengths)
-        )
-        self._counts(figure, axes, np.asarray(counts))
+    def draw_episodes(self, figure: Figure, axes: Axes, episodes: Sequence[Episode]) -> None:
+        counts = np.sum([episode.observations[:-1].sum(0) for episode in episodes], axis=0)
+        self._counts(figure, axes, counts)
 
-    def draw_counts(self, figure: Figure, axes: Axes, observations: np.ndarray) -> None:
-        self._counts(figure, axes, observations.sum(0))
+    def draw_counts(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
+        counts = [np.tensordot(v.weights, v.observations, axes=1) for v in visits]
+        self._counts(figure, axes, np.sum(counts, axis=0))
 
     def draw_bonus(self, figure: Figure, axes: Axes, values: np.ndarray) -> None:
         colour_bar(figure, axes, self._show(axes, values.max(1), **bonus_colours(values)), "bonus")
@@ -255,28 +277,24 @@ class Row:
 
     shows_actions = True
 
-    def __init__(self, num_states: int):
-        self.num_states = num_states
+    def __init__(self, num_states: int, first: int = 0):
+        self.num_states, self.first = num_states, first
 
     @property
     def observations(self) -> np.ndarray:
-        return np.arange(self.num_states)
+        return np.arange(self.first, self.first + self.num_states, dtype=np.int32)
 
-    def draw_visits(self, figure: Figure, axes: Axes, visits: list[np.ndarray]) -> None:
-        table = np.stack([self._count(rows) for rows in visits])
+    def draw_visits(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
+        table = np.stack([self._count(*visited) for visited in visits])
         self._table(figure, axes, table, "policy of the cover", first=1)
 
-    def draw_episodes(self, figure: Figure, axes: Axes, episodes: Episodes) -> None:
-        table = np.stack(
-            [
-                self._count(episodes.observations[:length, k])
-                for k, length in enumerate(episodes.lengths)
-            ]
-        )
+    def draw_episodes(self, figure: Figure, axes: Axes, episodes: Sequence[Episode]) -> None:
+        table = np.stack([self._count(episode.observations[:-1]) for episode in episodes])
         self._table(figure, axes, table, "episode", first=1)
 
-    def draw_counts(self, figure: Figure, axes: Axes, observations: np.ndarray) -> None:
-        axes.bar(np.arange(self.num_states), self._count(observations), color=COLOURS[0])
+    def draw_counts(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
+        counts = np.sum([self._count(*visited) for visited in visits], axis=0)
+        axes.bar(self.observations, counts, color=COLOURS[0])
         axes.set_xlabel("state")
         axes.set_ylabel("visits")
         axes.set_yscale("symlog", linthresh=1)
@@ -289,8 +307,9 @@ class Row:
         mesh = self._show(axes, values.T, "action", 0, **bonus_colours(values))
         colour_bar(figure, axes, mesh, "bonus")
 
-    def _count(self, observations: np.ndarray) -> np.ndarray:
-        return np.bincount(observations.astype(int), minlength=self.num_states)
+    def _count(self, observations: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+        places = observations.astype(int) - self.first
+        return np.bincount(places, weights, minlength=self.num_states)
 
     def _table(self, figure: Figure, axes: Axes, table: np.ndarray, name: str, first: int) -> None:
         mesh = self._show(axes, masked(table), name, first, **counted(table))
@@ -301,5 +320,5 @@ class Row:
         axes.set_ylabel(name)
         whole(axes)
         low, high = first - 0.5, first - 0.5 + len(table)
-        extent = (-0.5, self.num_states - 0.5, high, low)
+        extent = (self.first - 0.5, self.first + self.num_states - 0.5, high, low)
         return axes.imshow(table, aspect="auto", extent=extent, interpolation="nearest", **style)

@@ -1,4 +1,4 @@
-"""A compilation cache on disk, so that the second start of a program is fast."""
+"""JAX as every run has it: all cores as devices, and a compilation cache on disk."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ import platform
 from pathlib import Path
 
 import jax
+
+
+def prepare_jax() -> None:
+    """What a run does before it computes, from Python and the command line alike: the same devices
+    and the same cache, so that the same config gives the same bits."""
+    use_all_cores()
+    use_compilation_cache()
 
 
 def use_compilation_cache() -> Path | None:
@@ -39,14 +46,26 @@ def use_compilation_cache() -> Path | None:
 
 
 def use_all_cores() -> None:
-    """Makes every core a device of JAX, over which the seeds of a run are spread.
+    """Makes every core that this process may use a device of JAX, for seeds to be spread over.
 
-    Does nothing once JAX has started its backend: the number of devices is fixed from then on.
+    A number that was already chosen is left alone. Does nothing once JAX has started its backend:
+    the number of devices is fixed from then on.
     """
+    chosen = jax.config.values["jax_num_cpu_devices"]
+    flags = os.environ.get("XLA_FLAGS", "")
+    if (chosen is not None and chosen > 0) or "xla_force_host_platform_device_count" in flags:
+        return
     try:
-        jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
+        jax.config.update("jax_num_cpu_devices", num_cores())
     except RuntimeError:
         return
+
+
+def num_cores() -> int:
+    """Cores that this process may use: fewer than there are in a container or under taskset."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _processor() -> str:

@@ -1,60 +1,59 @@
-"""The one description of a run: the same object for Python, the command line and `config.json`."""
+"""The one description of a run: the same object for Python, the command line and `config.json`.
+
+A config holds what was asked for, and refuses what is impossible. What was left open is chosen when
+a run is built from it (`Config.build`), so that changing one setting changes all that follow.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
 import importlib.util
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 
-from eniac.algorithms import ALGORITHMS, Deep
-from eniac.envs import Environment, make
-from eniac.envs.registry import find
-from eniac.errors import ConfigError, suggestion
-from eniac.provable import Provable
-from eniac.runs import dataclass_io as strict
-
-DEFAULT_EPOCHS = 50
-"""How long a run is that was given no stop rule at all."""
+from eniac.algorithm1 import Learner
+from eniac.algorithms import find_algorithm
+from eniac.algorithms.deep import DeepConfig
+from eniac.envs.base import Environment
+from eniac.envs.host import HostEnv
+from eniac.envs.names import check_name, describe, env_from, find_env
+from eniac.errors import ConfigError, require
+from eniac.provable.config import ProvableConfig
+from eniac.runs import dataclass_io
+from eniac.sampling.base import Evaluation
 
 Option = bool | int | float | str
 
-
-@dataclass(frozen=True)
-class Evaluation:
-    """How the policy is judged after every epoch. Nothing is learned from these episodes."""
-
-    episodes: int = 100
-    """Number of episodes, each from a fresh start state."""
-
-    horizon: int | None = None
-    """Steps after which an episode of the evaluation is cut. None: as in training."""
-
-    deterministic: bool = False
-    """Take the policy's most likely action instead of sampling one."""
-
-    first: int | None = None
-    """Report also the mean return of the first so many steps of an episode (return_first_mean).
-    None: not, or the length of a trajectory if the algorithm's episodes are episodic."""
+GIVEN = "given: "
+"""How the name of an environment begins that was given as an object, not by its name."""
 
 
 @dataclass(frozen=True)
 class Config:
     """Everything that decides a run. Impossible values are refused when it is made."""
 
-    algorithm: Annotated[Deep | Provable, tyro.conf.arg(name="")]
+    algorithm: Annotated[DeepConfig | ProvableConfig, tyro.conf.arg(name="")]
     """The algorithm and its hyper-parameters."""
 
     env: str = "MountainCarContinuous-v0"
-    """Environment to learn in; `eniac list envs` shows them all."""
+    """Environment to learn in: one of `eniac list envs`, an id of gymnasium's, gymnasium:ID,
+    envpool:ID, or module:factory for one of your own."""
 
     env_options: dict[str, Option] = field(default_factory=dict)
     """Parameters of the environment as pairs of name and value, for instance: length 10."""
+
+    observation_keys: tuple[str, ...] = ()
+    """Keys of a Dict observation that the policy sees. None given: all of them."""
+
+    vectorization: Literal["sync", "async"] = "sync"
+    """Environments of gymnasium's are stepped one after another, or each in its own process, which
+    pays only where a step is expensive."""
 
     horizon: int | None = None
     """Steps after which an episode is cut. None: the environment's own limit."""
@@ -66,7 +65,8 @@ class Config:
     """How many seeds to run side by side: seed, seed + 1, ..."""
 
     epochs: int | None = None
-    """Stop after this many epochs. None: no limit (50 if no other stop rule is given)."""
+    """Stop after this many epochs. None: no limit (if no other stop rule is given, 50, or as many
+    as the cover has room for)."""
 
     steps: int | None = None
     """Stop after the epoch in which a seed has taken this many environment steps."""
@@ -77,8 +77,8 @@ class Config:
     return_above: float | None = None
     """Stop a seed when the mean return of its last evaluation is above this."""
 
-    evaluation: Evaluation = Evaluation()
-    """How the policy is judged after every epoch."""
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    """How the policy is judged after every round."""
 
     checkpoint_every: int = 10
     """Save the whole training state every this many epochs (and at the end)."""
@@ -96,42 +96,31 @@ class Config:
         _check_algorithm(self.algorithm)
         hints = get_type_hints(type(self), include_extras=True)
         for name in (item.name for item in dataclasses.fields(self) if item.name != "algorithm"):
-            object.__setattr__(self, name, strict.conform(hints[name], getattr(self, name), name))
-        self._choose_for_env()
-        _check_ranges(self)
-        try:
-            find(self.env, self.env_options)
-        except ValueError as error:
-            raise ConfigError(f"env is {self.env!r}: {error}") from error
-        except TypeError as error:
-            raise ConfigError(f"env_options is {self.env_options!r}: {error}") from error
+            value = dataclass_io.conform(hints[name], getattr(self, name), name)
+            object.__setattr__(self, name, value)
+        least = {"horizon": 1, "seed": 0, "seeds": 1, "epochs": 1, "steps": 1}
+        for name, bound in (least | {"checkpoint_every": 1, "keep": 2}).items():
+            value = getattr(self, name)
+            require(value is None or value >= bound, name, value, f"{bound} or more")
+        require(self.seconds is None or self.seconds > 0, "seconds", self.seconds, "more than 0")
+        require(self.seed + self.seeds <= 2**31, "seed", self.seed, "such that all are below 2**31")
+        if not self.env.startswith(GIVEN):
+            check_name(self.env)
         if self.wandb and importlib.util.find_spec("wandb") is None:
             raise ConfigError(
                 "wandb is True, but the package is not installed. Install it with "
                 "`pip install 'eniac[wandb]'`, or leave wandb off."
             )
-        if all(rule is None for rule in (self.epochs, self.steps, self.seconds, self.return_above)):
-            object.__setattr__(self, "epochs", DEFAULT_EPOCHS)
+        self._check_room()
 
-    def _choose_for_env(self) -> None:
-        """Lets an algorithm choose for the environment what it was not told."""
-        if isinstance(self.algorithm, Deep):
-            if self.algorithm.episodes == "episodic" and self.evaluation.first is None:
-                chosen = replace(self.evaluation, first=self.algorithm.trajectory)
-                object.__setattr__(self, "evaluation", chosen)
-            return
-        if not isinstance(self.algorithm, Provable):
-            return
-        try:
-            chosen = self.algorithm.for_env(self.env, self.env_options)
-        except ConfigError:
-            raise
-        except ValueError as error:
-            raise self._impossible(error) from error
-        object.__setattr__(self, "algorithm", chosen)
-        if self.epochs is None:
-            # Whatever other rules there are, its cover has room for N policies.
-            object.__setattr__(self, "epochs", chosen.N)
+    def _check_room(self) -> None:
+        room = self.algorithm.max_epochs
+        require(
+            room is None or self.epochs is None or self.epochs <= room,
+            "epochs",
+            self.epochs,
+            f"{room} or less, when the cover is full: {self.algorithm.longer}",
+        )
 
     @property
     def seed_numbers(self) -> range:
@@ -139,14 +128,13 @@ class Config:
         return range(self.seed, self.seed + self.seeds)
 
     @property
-    def evaluation_horizon(self) -> int | None:
-        """Where episodes of the evaluation are cut; None if the environment ends them itself."""
-        entry, _ = find(self.env, self.env_options)
-        return self.evaluation.horizon or self.horizon or entry.horizon
+    def has_stop_rule(self) -> bool:
+        rules = (self.epochs, self.steps, self.seconds, self.return_above)
+        return any(rule is not None for rule in rules)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON. `from_dict` is its inverse."""
-        return strict.plain(self)
+        return dataclass_io.plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Config:
@@ -155,46 +143,74 @@ class Config:
             raise ConfigError(f"A configuration is a table of fields, not {data!r}.")
         if "algorithm" not in data:
             raise ConfigError("algorithm is missing.")
-        return strict.build(cls, data, ready={"algorithm": _build_algorithm(data["algorithm"])})
+        ready = {"algorithm": _build_algorithm(data["algorithm"])}
+        return dataclass_io.build(cls, data, ready=ready)
 
-    def make_env(self, horizon: int | None = None) -> Environment:
-        """The environment of this config, with the episodes cut at `horizon`."""
+    def for_object(self, env: Any) -> Config:
+        """This config, with the name that an environment given as an object has in it."""
+        return self if env is None else replace(self, env=describe(env))
+
+    def make_env(self, horizon: int | None, given: Any = None) -> Environment | HostEnv:
+        """The environment of this config, with the episodes cut at `horizon`; or the object
+        `given` in its place, the same way."""
+        keys = self.observation_keys
+        if given is None and self.env.startswith(GIVEN):
+            raise ConfigError(
+                f"env is {self.env!r}: it was given as an object, and is needed again. In Python: "
+                "eniac.resume(folder, env) or eniac.load_run(folder, env)."
+            )
+        if given is None:
+            env = find_env(self.env, self.env_options, horizon, keys)
+        else:
+            env = env_from(given, self.env_options, horizon, keys)
+        if isinstance(env, HostEnv):
+            env.vectorization = self.vectorization
+        return env
+
+    def build(self, given: Any = None) -> Built:
+        """All that a run needs, with nothing left open.
+
+        `given` is an environment, or a factory of environments, to use instead of the one that
+        `env` names. **Raises** ConfigError if the algorithm cannot run there.
+        """
         try:
-            env = make(self.env, horizon=horizon or self.horizon, **self.env_options)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"env {self.env!r} cannot be made: {error}") from error
+            env = self.make_env(self.horizon, given)
+        except ConfigError as error:
+            name = "" if self.env in str(error) else f"{self.env}: "
+            raise ConfigError(f"{name}{error}") from error
         try:
-            return self.algorithm.adapt(env) if isinstance(self.algorithm, Provable) else env
+            algorithm = self.algorithm.resolve(env, self.env, self.env_options)
+            limit = self.evaluation.horizon or env.time_limit
+            judging = env if limit == env.time_limit else self.make_env(limit, given)
+            evaluation = algorithm.evaluated_by(replace(self.evaluation, horizon=limit))
+            env, judging = algorithm.adapt(env), algorithm.adapt(judging)
+            learner = algorithm.build(env, judging, evaluation)
         except ValueError as error:
-            raise self._impossible(error) from error
-
-    def build(self) -> tuple[Any, Environment]:
-        """The learner, and the environment it is evaluated in."""
-        try:
-            learner = self.algorithm.build(self.make_env())
-        except ConfigError:
-            raise
-        except ValueError as error:
-            raise self._impossible(error) from error
-        return learner, self.make_env(self.evaluation_horizon)
-
-    def _impossible(self, error: ValueError) -> ConfigError:
-        return ConfigError(f"{self.algorithm.name} cannot run on {self.env!r}: {error}")
+            raise ConfigError(
+                f"{self.algorithm.name} cannot run on {self.env!r}: {error}"
+            ) from error
+        epochs = self.epochs
+        if algorithm.always_ends or not self.has_stop_rule:
+            epochs = epochs or algorithm.default_epochs
+        config = replace(self, algorithm=algorithm, evaluation=evaluation, epochs=epochs)
+        return Built(config, learner, judging, given)
 
     def default_out(self, now: datetime.datetime | None = None) -> Path:
         """Where a run goes whose `out` was not given."""
         date = (now or datetime.datetime.now()).strftime("%Y%m%d-%H%M%S")
-        return Path("runs") / f"{self.algorithm.name}-{self.env.split('/')[-1]}-{self.seed}-{date}"
+        env = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.env.split("/")[-1])
+        return Path("runs") / f"{self.algorithm.name}-{env}-{self.seed}-{date}"
 
 
-def find_algorithm(name: str) -> Any:
-    """The row of the table of algorithms with this name, or a `ConfigError` with the nearest."""
-    if name not in ALGORITHMS:
-        raise ConfigError(
-            f"algorithm.name is {name!r}; no algorithm has that name.{suggestion(name, ALGORITHMS)}"
-            " `eniac list algorithms` shows them all."
-        )
-    return ALGORITHMS[name]
+@dataclass(frozen=True)
+class Built:
+    """What a config comes to: everything chosen, the learner, and where its policy is judged."""
+
+    config: Config
+    learner: Learner[Any]
+    env: Environment | HostEnv
+    given: Any = None
+    """the environment that was given as an object, if one was"""
 
 
 def _build_algorithm(data: Any) -> Any:
@@ -203,50 +219,19 @@ def _build_algorithm(data: Any) -> Any:
             f"algorithm is {data!r}; it must be a table of fields, with the algorithm's name."
         )
     # The name says which dataclass it is, so that families of algorithms can have their own.
-    return strict.build(type(find_algorithm(data["name"]).default), data, "algorithm")
+    return dataclass_io.build(type(find_algorithm(data["name"]).default), data, "algorithm")
 
 
 def _check_algorithm(algorithm: Any) -> None:
-    if not all(hasattr(algorithm, name) for name in ("name", "build", "__dataclass_fields__")):
+    name = getattr(algorithm, "name", None)
+    if not dataclasses.is_dataclass(algorithm) or not isinstance(name, str):
         raise ConfigError(
             f"algorithm is {algorithm!r}; it must be an algorithm's hyper-parameters, for "
             "instance ALGORITHMS['ppo'].default."
         )
-    expected = type(find_algorithm(algorithm.name).default)
+    expected = type(find_algorithm(name).default)
     if not isinstance(algorithm, expected):
         raise ConfigError(
-            f"algorithm is a {type(algorithm).__name__}; {algorithm.name!r} takes a "
-            f"{expected.__name__}."
+            f"algorithm is a {type(algorithm).__name__}; {name!r} takes a {expected.__name__}."
         )
-    strict.check(algorithm, "algorithm")
-
-
-def _check_ranges(config: Config) -> None:
-    least = {
-        "horizon": 1,
-        "seed": 0,
-        "seeds": 1,
-        "epochs": 1,
-        "steps": 1,
-        "checkpoint_every": 1,
-        "keep": 2,
-        "evaluation.episodes": 1,
-        "evaluation.horizon": 1,
-        "evaluation.first": 1,
-    }
-    for name, bound in least.items():
-        value: Any = config
-        for part in name.split("."):
-            value = getattr(value, part)
-        if value is not None and value < bound:
-            raise ConfigError(f"{name} is {value}; it must be {bound} or more.")
-    longest = getattr(config.algorithm, "max_epochs", None)
-    if longest is not None and (config.epochs or 0) > longest:
-        raise ConfigError(
-            f"epochs is {config.epochs}, but after {longest} the cover is full: it has room for "
-            f"{config.algorithm.room}."
-        )
-    if config.seconds is not None and config.seconds <= 0:
-        raise ConfigError(f"seconds is {config.seconds}; it must be more than 0.")
-    if config.seed + config.seeds > 2**31:
-        raise ConfigError(f"seed is {config.seed}; the seeds of a run must be below 2**31.")
+    dataclass_io.check(algorithm, "algorithm")

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from eniac.algorithms.parts import PARTS, find_part, part_name
 from eniac.errors import ConfigError, suggestion
 
 T = TypeVar("T")
@@ -31,9 +32,12 @@ _WORDS = {
 def plain(value: Any) -> Any:
     """`value` as data that JSON can hold: dataclasses become dicts, tuples lists, paths text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
+        names = [field.name for field in dataclasses.fields(value)]
+        fields = {name: plain(getattr(value, name)) for name in names}
+        if isinstance(value, tuple(PARTS)):
+            # A part can be of any class below its base, and says which.
+            return {"type": part_name(value), **fields}
+        return fields
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, dict):
@@ -101,6 +105,8 @@ def conform(annotation: Any, value: Any, path: str) -> Any:
         return _conform_tuple(annotation, value, path)
     if origin is dict and isinstance(value, dict):
         return {k: conform(arguments[1], v, _join(path, str(k))) for k, v in value.items()}
+    if annotation in PARTS:
+        return _conform_part(annotation, value, path)
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
         if isinstance(value, annotation):
             check(value, path)
@@ -136,9 +142,23 @@ def _conform_union(annotation: Any, value: Any, path: str) -> Any:
             errors.append((argument, error))
     # A table can only have been meant for the dataclass, whose error says more than the union's.
     for argument, error in errors:
-        if dataclasses.is_dataclass(argument) and isinstance(value, Mapping):
+        table = dataclasses.is_dataclass(argument) or argument in PARTS
+        if table and isinstance(value, Mapping):
             raise error
     raise _wrong(path, value, describe(annotation))
+
+
+def _conform_part(base: type, value: Any, path: str) -> Any:
+    """A part: an instance of a class below `base`, or its fields with the name of its class."""
+    if isinstance(value, base):
+        if not dataclasses.is_dataclass(value):
+            raise _wrong(path, value, f"a dataclass that inherits from {base.__name__}")
+        check(value, path)
+        return value
+    if not isinstance(value, Mapping) or "type" not in value:
+        raise _wrong(path, value, f"a {base.__name__}, or a table with its type and fields")
+    fields = {name: item for name, item in value.items() if name != "type"}
+    return build(find_part(base, value["type"], path), fields, path)
 
 
 def _conform_tuple(annotation: Any, value: Any, path: str) -> tuple[Any, ...]:

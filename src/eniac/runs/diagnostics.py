@@ -16,8 +16,7 @@ class Adviser:
     like, and so is the warning not repeated.
     """
 
-    def __init__(self, combine: str | None = None):
-        self._combine = combine
+    def __init__(self):
         self._told: dict[tuple[int, str], Any] = {}
 
     def advice(self, records: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -43,7 +42,7 @@ class Adviser:
             troubles.append(COLLAPSED)
         share = record.get("explore/bonus_decides")
         positive = (record.get("explore/bonus") or 0) > 0
-        if self._combine == "max" and positive and share is not None and share < UNHEARD:
+        if positive and share is not None and share < UNHEARD:
             troubles.append(NO_SAY)
         return troubles
 

@@ -16,8 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from eniac.errors import ConfigError, NonFiniteError, RunError
-from eniac.report.pictures import draw_all
-from eniac.runs.cache import use_compilation_cache
+from eniac.runs.cache import prepare_jax
 from eniac.runs.checkpoint import (
     Checkpoint,
     checkpoint_path,
@@ -25,16 +24,15 @@ from eniac.runs.checkpoint import (
     newest_checkpoint,
     save_checkpoint,
 )
-from eniac.runs.config import Config
+from eniac.runs.config import Built, Config
 from eniac.runs.diagnostics import Adviser
 from eniac.runs.display import Display
 from eniac.runs.export import export_policies
 from eniac.runs.files import write_json
-from eniac.runs.host import HostProgram, make_program
 from eniac.runs.load import Run, load_config
 from eniac.runs.log import METRICS, TIMINGS, Logs, Record, make_record
 from eniac.runs.manifest import Manifest
-from eniac.runs.program import Outcome, Program, nonfinite_leaves
+from eniac.runs.program import Outcome, make_program, nonfinite_leaves
 from eniac.runs.progress import Progress, verdicts
 
 
@@ -56,36 +54,51 @@ class Result:
     """Environment steps of this session, all seeds together."""
 
 
-def train(config: Config, *, console: Console | None = None) -> Result:
+Finish = Callable[[Run], list[str]]
+"""What is done with a run that has come to its end; it returns what went wrong."""
+
+
+def train(
+    config: Config,
+    env: Any = None,
+    *,
+    console: Console | None = None,
+    finish: Finish | None = None,
+) -> Result:
     """Runs `config` in a new folder until its stop rules are met or a signal interrupts it.
 
-    Progress goes to `console`, by default standard output. Raises `ConfigError` before any work if
-    the configuration cannot be run, `RunError` if the folder cannot be used, and `NonFiniteError`
-    when NaN or infinity turns up; what was saved by then stays.
+    `env` is an environment of your own to learn in, instead of the one that the config names: one
+    of gymnasium's, a vector environment, or a factory. Progress goes to `console`, by default
+    standard output. Raises `ConfigError` before any work if the configuration cannot be run,
+    `RunError` if the folder cannot be used, and `NonFiniteError` when NaN or infinity turns up;
+    what was saved by then stays. `finish` is called with a run that has come to its end.
     """
-    use_compilation_cache()
-    learner, env = config.build()
+    prepare_jax()
+    config = config.for_object(env)
+    built = config.build(env)
     folder = config.out or config.default_out()
-    program = make_program(learner, env, config.evaluation, list(config.seed_numbers))
     _create(folder, config)
-    return _Session(folder, config, program, console or Console()).run(None, [])
+    return _Session(folder, built, console or Console(), finish).run(None, [])
 
 
 def resume(
     run: Path | str,
+    env: Any = None,
     *,
     epochs: int | None = None,
     steps: int | None = None,
     seconds: float | None = None,
     return_above: float | None = None,
     console: Console | None = None,
+    finish: Finish | None = None,
 ) -> Result:
     """Continues the run in the folder `run` from its newest checkpoint, as if never interrupted.
 
     Stop rules given here replace those of the run. A run that was interrupted before its first
-    checkpoint starts over. Raises as `train` does.
+    checkpoint starts over. A run whose environment was given as an object needs it again: `env`.
+    Raises as `train` does.
     """
-    use_compilation_cache()
+    prepare_jax()
     folder = Path(run)
     config = load_config(folder)
     rules = {
@@ -96,13 +109,13 @@ def resume(
     }
     changes: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
     config = replace(config, out=folder, **changes)
-    learner, env = config.build()
-    program = make_program(learner, env, config.evaluation, list(config.seed_numbers))
+    built = config.build(env)
+    session = _Session(folder, built, console or Console(), finish)
     sizes = {name: _size(folder / name) for name in (METRICS, TIMINGS)}
-    checkpoint, warnings = newest_checkpoint(folder / "checkpoints", program.shapes, sizes)
-    session = _Session(folder, config, program, console or Console())
-    if checkpoint is not None and all(verdicts(config, checkpoint.progress)):
-        met = sorted(set(verdicts(config, checkpoint.progress)))
+    shapes = session.program.shapes
+    checkpoint, warnings = newest_checkpoint(folder / "checkpoints", shapes, sizes)
+    if checkpoint is not None and all(verdicts(built.config, checkpoint.progress)):
+        met = sorted(set(verdicts(built.config, checkpoint.progress)))
         raise ConfigError(
             f"{folder} has already come to its end ({', '.join(met)}). To go on, set a later one: "
             f"`eniac resume {folder} --epochs {2 * checkpoint.progress.epoch}`."
@@ -115,23 +128,27 @@ def resume(
 class _Session:
     """One stretch of a run, from its start or a checkpoint to its end or an interruption."""
 
-    def __init__(
-        self, folder: Path, config: Config, program: Program | HostProgram, console: Console
-    ):
+    def __init__(self, folder: Path, built: Built, console: Console, finish: Finish | None):
         self.folder = folder
-        self.config = config
-        self.program = program
+        self.finish = finish
+        self.built = built
+        self.config = built.config
+        self.program = make_program(built)
         self.console = console
 
     def run(self, checkpoint: Checkpoint | None, warnings: list[str]) -> Result:
-        return _guarded(self.folder, lambda: self._run(checkpoint, warnings))
+        try:
+            return _guarded(self.folder, lambda: self._run(checkpoint, warnings))
+        finally:
+            self.program.close()
+            self.built.learner.close()
 
     def _run(self, checkpoint: Checkpoint | None, warnings: list[str]) -> Result:
         progress = checkpoint.progress if checkpoint else Progress.start(self.config.seeds)
         manifest = Manifest(self.folder, self.config, progress.epoch, warnings)
         offsets = checkpoint.offsets if checkpoint else {}
         try:
-            logs = Logs(self.folder, self.config, offsets, progress.epoch)
+            logs = Logs(self.folder, self.config, offsets, progress.steps.tolist())
             try:
                 with Display(self.console, self.config) as display, _Signals(display) as signals:
                     for warning in warnings:
@@ -175,6 +192,8 @@ class _Session:
         start = progress
         if checkpoint is None:
             display.say("Preparing")
+            for text in self.built.learner.warnings():
+                warn(text)
             states = self.program.init()
             # Shows at once whether the folder can be written to, and gives every run a good state
             # to fall back on.
@@ -182,7 +201,7 @@ class _Session:
         else:
             states = self.program.place(checkpoint.state)
         saved = progress.epoch
-        adviser = Adviser(getattr(self.config.algorithm, "combine", None))
+        adviser = Adviser()
         display.say("Compiling (the next start will be faster)")
         self.program.compile(states)
         while True:
@@ -191,7 +210,7 @@ class _Session:
             if not active.any() or signals.caught is not None:
                 break
             clock = time.perf_counter()
-            outcome = self.program.epoch(states, progress.epochs, active)
+            outcome = self.program.epoch(states, active, self.config.return_above)
             seconds = time.perf_counter() - clock
             try:
                 _refuse_nonfinite(outcome, active, progress, self.config)
@@ -201,10 +220,9 @@ class _Session:
                 path = checkpoint_path(self.folder / "checkpoints", progress.epoch)
                 raise NonFiniteError(f"{error} The last good checkpoint is {path}.") from None
             states = outcome.states
-            progress = progress.advance(
-                active, outcome.metrics["steps"], outcome.metrics["return_mean"], seconds
-            )
-            records, speed = self._log(outcome, active, progress, seconds, logs)
+            before = progress
+            progress = progress.advance(active, outcome.metrics, seconds)
+            records, speed = self._log(outcome, active, before, progress, logs)
             display.update(progress, speed)
             for advice in adviser.advice(records):
                 warn(advice)
@@ -231,25 +249,30 @@ class _Session:
         self,
         outcome: Outcome,
         active: np.ndarray,
-        progress: Progress,
-        seconds: float,
+        before: Progress,
+        after: Progress,
         logs: Logs,
     ) -> tuple[list[Record], float]:
-        rows = [k for k in range(self.config.seeds) if active[k]]
+        """Writes a record for each round of each active seed, and how long the epoch took."""
+        metrics = outcome.metrics
+        steps = before.steps[:, None] + np.cumsum(metrics["steps"], axis=1)
         records = [
             make_record(
                 self.config.seed_numbers[k],
-                int(progress.epochs[k]),
-                int(progress.steps[k]),
-                {name: values[k] for name, values in outcome.metrics.items()},
+                int(after.epochs[k]),
+                int(r) + 1,
+                int(steps[k, r]),
+                {name: values[k, r] for name, values in metrics.items()},
             )
-            for k in rows
+            for k in np.flatnonzero(active)
+            for r in np.flatnonzero(metrics["ran"][k])
         ]
-        speed = float(outcome.metrics["steps"][active].sum()) / seconds
-        timing = {
-            "epoch": progress.epoch,
+        seconds = after.seconds - before.seconds
+        speed = float((after.steps - before.steps).sum()) / seconds
+        timing: Record = {
+            "epoch": after.epoch,
             "seconds": round(seconds, 6),
-            "seconds_so_far": round(progress.seconds, 6),
+            "seconds_so_far": round(after.seconds, 6),
             "steps_per_second": round(speed, 1),
         }
         logs.write(records, timing)
@@ -264,14 +287,12 @@ class _Session:
         export_policies(
             self.folder / "policy",
             self.config,
-            self.program.learner,
+            self.built.learner,
             self._states,
             result.progress,
         )
-        config, learner = self.config, self.program.learner
-        env = config.make_env(config.evaluation_horizon)
-        run = Run(self.folder, config, learner, env, self._states, result.progress, [])
-        for warning in draw_all(run, self.folder / "figures")[1]:
+        run = Run(self.folder, self.built, self._states, result.progress, [])
+        for warning in self.finish(run) if self.finish else []:
             warn(warning)
 
 
@@ -337,7 +358,7 @@ def _guarded(folder: Path, work: Any) -> Any:
 def _refuse_nonfinite(
     outcome: Outcome, active: np.ndarray, progress: Progress, config: Config
 ) -> None:
-    rewards = outcome.metrics["nonfinite_rewards"]
+    rewards = outcome.metrics["nonfinite_rewards"].sum(axis=1)
     nonfinite = nonfinite_leaves(outcome.states)
     for k in np.flatnonzero(active):
         leaves = [name for name, bad in nonfinite.items() if bad[k]]

@@ -1,7 +1,7 @@
 """A policy as files that other programs can read: safetensors for the numbers, JSON for the rest.
 
-Loading executes nothing: the configuration says which network it is, the network says which arrays
-it needs, and a file with anything else is refused.
+Loading executes nothing and builds no environment: the file beside it says which network it is, the
+network says which arrays it needs, and a file with anything else is refused.
 """
 
 from __future__ import annotations
@@ -12,21 +12,26 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
-from eniac.deep import Learner
+from eniac.algorithm1 import Learner
 from eniac.errors import CheckpointError, ConfigError, RunError
+from eniac.policies import actor_critic
+from eniac.provable.policies import TablePolicy
 from eniac.runs.checkpoint import FORMAT
 from eniac.runs.config import Config
 from eniac.runs.files import write_json
-from eniac.runs.load import Run, take_seed
+from eniac.runs.load import Run
+from eniac.runs.program import take_seed
 from eniac.runs.progress import Progress
 from eniac.runs.tensors import flatten, read_tensors, unflatten, write_tensors
+from eniac.spaces import check_spaces, from_json
 
 POLICY = "policy.safetensors"
 
 
 def export_policies(
-    folder: Path, config: Config, learner: Learner, states: Any, progress: Progress
+    folder: Path, config: Config, learner: Learner[Any], states: Any, progress: Progress
 ) -> list[Path]:
     """Writes the policy of every seed to `folder/seed-N`. Returns those folders."""
     written = []
@@ -44,7 +49,13 @@ def export_policies(
         tensors = {name: [str(x.dtype), list(x.shape)] for name, x in sorted(arrays.items())}
         write_json(
             target / "config.json",
-            {"format": FORMAT, **about, "tensors": tensors, "config": config.to_dict()},
+            {
+                "format": FORMAT,
+                **about,
+                "policy": learner.policy_format(),
+                "tensors": tensors,
+                "config": config.to_dict(),
+            },
         )
         written.append(target)
     return written
@@ -71,13 +82,12 @@ def load_policy(folder: Path | str) -> Any:
         about = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read: {error}") from error
-    if not isinstance(about, dict) or about.get("format") != FORMAT or "config" not in about:
+    if not isinstance(about, dict) or about.get("format") != FORMAT or "policy" not in about:
         raise RunError(f"{path} is not that of an exported policy of format {FORMAT}.")
     try:
-        learner, _ = Config.from_dict(about["config"]).build()
+        like = _policy_shapes(about["policy"])
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
-    like = _policy_shapes(learner)
     arrays, note = read_tensors(folder / POLICY)
     for name in ("seed", "epoch", "env_steps"):
         if note.get(name) != about.get(name):
@@ -88,11 +98,38 @@ def load_policy(folder: Path | str) -> Any:
     return unflatten(like, arrays, folder / POLICY)
 
 
-def _policy_shapes(learner: Any) -> Any:
-    """A policy of `learner`, or the shapes of its arrays."""
-    if not getattr(learner, "compiled", True):
-        return learner.policy(learner.init(0))
-    return eqx.filter_eval_shape(lambda: learner.policy(learner.init(jax.random.key(0))))
+def _policy_shapes(form: Any) -> Any:
+    """The shapes of a policy from its format, as `Learner.policy_format` gave it."""
+    kind = form.get("kind") if isinstance(form, dict) else None
+    known = {
+        "actor-critic": {"observation", "action", "hidden", "normalise_observations"},
+        "table": {"num_states", "num_actions"},
+    }
+    if kind not in known or form.keys() != known[kind] | {"kind"}:
+        raise ConfigError(
+            f"policy is {form!r}; it must be a table with a kind, {' or '.join(known)}, and what "
+            "belongs to it."
+        )
+    if kind == "table":
+        sizes = [form["num_states"], form["num_actions"]]
+        _check_sizes(sizes)
+        return TablePolicy(jax.ShapeDtypeStruct(tuple(sizes), jnp.float32))  # pyright: ignore
+    hidden = form["hidden"]
+    _check_sizes(hidden)
+    normalise = form["normalise_observations"]
+    if not isinstance(normalise, bool):
+        raise ConfigError(f"normalise_observations is {normalise!r}; it must be true or false.")
+    spaces = from_json(form["observation"]), from_json(form["action"])
+    check_spaces(*spaces)
+    return eqx.filter_eval_shape(
+        lambda: actor_critic(jax.random.key(0), *spaces, tuple(hidden), normalise)
+    )
+
+
+def _check_sizes(sizes: Any) -> None:
+    whole = isinstance(sizes, list) and all(type(size) is int for size in sizes)
+    if not whole or not sizes or len(sizes) > 100 or not all(1 <= n <= 10**6 for n in sizes):
+        raise ConfigError(f"the sizes of a policy are {sizes!r}; they must be whole numbers, 1 up.")
 
 
 def _seed_folder(folder: Path) -> Path:

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
-
-from eniac.deep import Learner
-from eniac.envs import Environment
+from eniac.algorithm1 import Learner
+from eniac.envs.base import Environment
+from eniac.envs.host import HostEnv
 from eniac.errors import ConfigError, RunError
 from eniac.runs.checkpoint import newest_checkpoint
-from eniac.runs.config import Config
-from eniac.runs.host import make_program
+from eniac.runs.config import Built, Config
+from eniac.runs.program import make_program, take_seed
 from eniac.runs.progress import Progress
 
 
@@ -23,14 +22,25 @@ class Run:
     """A run as its newest checkpoint has it."""
 
     path: Path
-    config: Config
-    learner: Learner
-    env: Environment
-    """The environment of the evaluation."""
+    built: Built
     states: Any
     """The states of all seeds, stacked."""
     progress: Progress
     warnings: list[str]
+
+    @property
+    def config(self) -> Config:
+        """The run's configuration, with nothing left open."""
+        return self.built.config
+
+    @property
+    def learner(self) -> Learner[Any]:
+        return self.built.learner
+
+    @property
+    def env(self) -> Environment | HostEnv:
+        """The environment of the evaluation."""
+        return self.built.env
 
     def policy(self, seed: int | None = None) -> Any:
         """The policy of one of the run's seeds, by default the first."""
@@ -64,18 +74,15 @@ def load_config(folder: Path) -> Config:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def load_run(folder: Path | str) -> Run:
-    """The run in `folder`, from its newest checkpoint that is whole."""
+def load_run(folder: Path | str, env: Any = None) -> Run:
+    """The run in `folder`, from its newest checkpoint that is whole.
+
+    `env` is the environment of a run that was given one as an object.
+    """
     folder = Path(folder)
-    config = load_config(folder)
-    learner, env = config.build()
-    program = make_program(learner, env, config.evaluation, list(config.seed_numbers))
+    built = load_config(folder).build(env)
+    program = make_program(built)
     checkpoint, warnings = newest_checkpoint(folder / "checkpoints", program.shapes)
     if checkpoint is None:
         raise RunError(f"{folder} has no checkpoint yet. Continue it with `eniac resume {folder}`.")
-    return Run(folder, config, learner, env, checkpoint.state, checkpoint.progress, warnings)
-
-
-def take_seed(states: Any, index: int) -> Any:
-    """The state of one seed out of the stacked states of a run."""
-    return jax.tree.map(lambda leaf: leaf[index], states)
+    return Run(folder, built, checkpoint.state, checkpoint.progress, warnings)

@@ -29,27 +29,36 @@ METRICS = "metrics.jsonl"
 TIMINGS = "timings.jsonl"
 
 Record = dict[str, int | float | None]
+HEAD = ("epoch", "round", "seed")
+"""What says of a record whose it is."""
 
 
 class Logs:
     """The open logs of a run. `offsets` of a checkpoint cut them back to where it was made."""
 
-    def __init__(self, folder: Path, config: Config, offsets: Mapping[str, int], epoch: int):
+    def __init__(
+        self,
+        folder: Path,
+        config: Config,
+        offsets: Mapping[str, int],
+        steps: Sequence[int],
+    ):
         self._metrics = _Lines(folder / METRICS, offsets.get(METRICS, 0))
         self._timings = _Lines(folder / TIMINGS, offsets.get(TIMINGS, 0))
         self._boards = {
-            seed: _Board(folder / "tensorboard" / f"seed-{seed}", epoch)
-            for seed in config.seed_numbers
+            seed: _Board(folder / "tensorboard" / f"seed-{seed}", steps[k])
+            for k, seed in enumerate(config.seed_numbers)
         }
         self._wandb = _start_wandb(folder, config) if config.wandb else None
 
     def write(self, records: Sequence[Record], timing: Record) -> None:
-        """One record for each active seed, and the timing of the epoch."""
+        """A record for each round of each active seed, and the timing of the epoch. TensorBoard
+        has them by environment steps."""
         for record in records:
             self._metrics.append(record)
-            scalars = {k: v for k, v in record.items() if k not in ("epoch", "seed")}
+            scalars = {k: v for k, v in record.items() if k not in HEAD}
             self._boards[int(record["seed"] or 0)].write(
-                int(record["epoch"] or 0), scalars | _prefixed("time/", timing)
+                int(record["env_steps"] or 0), scalars | _prefixed("time/", timing)
             )
         self._timings.append(timing)
         if self._wandb is not None:
@@ -68,14 +77,19 @@ class Logs:
             self._wandb.finish()
 
 
-def make_record(seed: int, epoch: int, env_steps: int, metrics: Mapping[str, Any]) -> Record:
-    """One line of `metrics.jsonl`. NaN and infinity, which JSON does not know, become null."""
-    head: Record = {"epoch": epoch, "seed": seed, "env_steps": env_steps}
+def make_record(
+    seed: int, epoch: int, round: int, env_steps: int, metrics: Mapping[str, Any]
+) -> Record:
+    """One line of `metrics.jsonl`, of one round of an epoch.
+
+    NaN and infinity, which JSON does not know, become null.
+    """
+    head: Record = {"epoch": epoch, "round": round, "seed": seed, "env_steps": env_steps}
     clashing = head.keys() & metrics.keys()
     if clashing:
         raise ValueError(f"A learner may not call a metric {', '.join(sorted(clashing))}.")
     # `steps` counts this epoch alone; the sum over all of them is in the head.
-    names = [name for name in metrics if name != "steps"]
+    names = [name for name in metrics if name not in ("steps", "ran")]
     # What is judged stands before what explains it.
     names.sort(key=lambda name: (not name.startswith(("return_", "length_")), name))
     return head | {name: _number(metrics[name]) for name in names}
@@ -96,7 +110,7 @@ def _number(value: Any) -> int | float | None:
 
 
 def _prefixed(prefix: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    return {prefix + name: value for name, value in record.items() if name not in ("epoch", "seed")}
+    return {prefix + name: value for name, value in record.items() if name not in HEAD}
 
 
 class _Lines:
@@ -127,22 +141,22 @@ class _Board:
     the run waits for it forever. Its record format is used directly instead.
     """
 
-    def __init__(self, folder: Path, epoch: int):
+    def __init__(self, folder: Path, steps: int):
         folder.mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}"
         self._writer = RecordWriter(str(folder / name))
         self._put(Event(wall_time=time.time(), file_version="brain.Event:2"))
-        if epoch:
-            # Tells TensorBoard to forget what an earlier session wrote beyond this epoch.
+        if steps:
+            # Tells TensorBoard to forget what an earlier session wrote beyond these steps.
             start = SessionLog(status=SessionLog.START)
-            self._put(Event(wall_time=time.time(), step=epoch + 1, session_log=start))
+            self._put(Event(wall_time=time.time(), step=steps + 1, session_log=start))
         self._writer.flush()
 
-    def write(self, epoch: int, scalars: Mapping[str, Any]) -> None:
+    def write(self, steps: int, scalars: Mapping[str, Any]) -> None:
         for name, value in scalars.items():
             if value is not None:
                 summary = scalar(name, value)
-                self._put(Event(wall_time=time.time(), step=epoch, summary=summary))
+                self._put(Event(wall_time=time.time(), step=steps, summary=summary))
         self._writer.flush()
 
     def _put(self, event: Any) -> None:

@@ -40,6 +40,7 @@ class Manifest:
             "algorithm": config.algorithm.name,
             "env": config.env,
             "seeds": list(config.seed_numbers),
+            "resolved": config.to_dict(),
             "start": previous.get("start", session["start"]),
             "end": None,
             "ended": None,

@@ -1,12 +1,10 @@
-"""One epoch of all seeds of a run as one compiled program.
+"""The epochs of all seeds of a run: one compiled program, or processes on the host.
 
-The seeds of a device run one after another (`lax.map`), the devices side by side (`shard_map`): per
-core as fast as `vmap`, and a seed that has come to its end costs nothing. Each seed takes the same
-operations as in a run of its own. Small programs agree to the last bit; in larger ones XLA rounds
-differently when it compiles for several devices: `eniac train ppo --loops 3 --epochs 3` with two
-seeds had for seed 1 a return 6e-5 (relative) from that of the single run after one epoch, and 5e-4
-after three. The same
-command on the same machine gives the same bits.
+Compiled, the seeds of a device run one after another (`lax.map`), the devices side by side
+(`shard_map`): per core as fast as `vmap`, and a seed that has come to its end costs nothing. Each
+seed takes the same operations as in a run of its own. Small programs agree to the last bit; in
+larger ones XLA rounds differently when it compiles for several devices. The same command on the
+same machine gives the same bits.
 """
 
 from __future__ import annotations
@@ -14,42 +12,71 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
-from jaxtyping import Array, Bool, Int, UInt
+from jaxtyping import Array, Bool, Float, UInt
 
-from eniac.deep import Learner, run_if
-from eniac.envs import Environment
-from eniac.runs.config import Evaluation
-from eniac.sampling.compiled import evaluate
+from eniac.algorithm1 import Learner, epoch
+from eniac.runs.config import Built
+from eniac.sampling.compiled import when
 
 T = TypeVar("T")
 
-_EVALUATION = 0x65766C
-"""Tells the keys of evaluations from those that the learner derives from the same seed."""
 _ON_CPU = {"xla_backend_optimization_level": 1}
 """Level 3, XLA's default, takes a third longer to compile on a CPU, and the program is not faster:
 what takes time in an epoch are matrix multiplications, which are not LLVM's."""
 
 
 class Outcome(NamedTuple):
-    """What an epoch of all seeds gave. Rows of seeds that were not active mean nothing."""
+    """What an epoch of all seeds gave: metrics have an axis of seeds and one of rounds. Rows of
+    seeds that were not active mean nothing."""
 
     states: Any
     metrics: dict[str, np.ndarray]
 
 
-class Program:
-    """Init and epoch of a `learner` for several seeds, compiled once."""
+class Program(Protocol):
+    """Init and epoch of a learner for several seeds. States are stacked over the seeds."""
 
-    def __init__(
-        self, learner: Learner, env: Environment, evaluation: Evaluation, seeds: list[int]
-    ):
-        self.learner = learner
+    @property
+    def shapes(self) -> Any:
+        """The states of all seeds, or their shapes."""
+        ...
+
+    def init(self) -> Any:
+        """The states of all seeds before the first epoch, stacked."""
+        ...
+
+    def place(self, states: Any) -> Any:
+        """`states` from a checkpoint, where `epoch` expects them."""
+        ...
+
+    def compile(self, states: Any) -> None:
+        """Whatever can be done ahead, so that no epoch has to wait for it."""
+        ...
+
+    def epoch(self, states: Any, active: np.ndarray, until: float | None) -> Outcome:
+        """One epoch of the active seeds, whose rounds stop above the return `until`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def make_program(built: Built) -> Program:
+    """What runs the epochs of `built`: compiled, unless its learner is not."""
+    if built.learner.compiled:
+        return CompiledProgram(built.learner, list(built.config.seed_numbers))
+    from eniac.runs.workers import HostProgram
+
+    return HostProgram(built)
+
+
+class CompiledProgram:
+    def __init__(self, learner: Learner[Any], seeds: list[int]):
         self.seeds = np.array(seeds, np.uint32)
         devices = jax.devices()
         # Every device must get the same number of seeds.
@@ -61,34 +88,12 @@ class Program:
         self._sharding = NamedSharding(mesh, spec)
 
         def start(seed: UInt[Array, ""]) -> Any:
-            return learner.init(jax.random.key(seed))
+            return learner.init(seed)
 
-        def epoch(
-            state: Any, seed: UInt[Array, ""], number: Int[Array, ""], active: Bool[Array, ""]
+        def one_epoch(
+            state: Any, active: Bool[Array, ""], until: Float[Array, ""]
         ) -> tuple[Any, dict[str, Array]]:
-            def go(state: Any):
-                state, metrics = learner.epoch(state)
-                key = jax.random.fold_in(jax.random.key(seed), _EVALUATION)
-                result = evaluate(
-                    env,
-                    learner.policy(state),
-                    jax.random.fold_in(key, number),
-                    evaluation.episodes,
-                    evaluation.deterministic,
-                    evaluation.first,
-                )
-                judged = {
-                    "return_mean": jnp.mean(result.returns),
-                    "return_std": jnp.std(result.returns),
-                    "return_min": jnp.min(result.returns),
-                    "return_max": jnp.max(result.returns),
-                    "length_mean": jnp.mean(result.lengths.astype(jnp.float32)),
-                }
-                if evaluation.first is not None:
-                    judged["return_first_mean"] = jnp.mean(result.first_returns)
-                return state, judged | metrics
-
-            return run_if(active, go, state)
+            return when(active, lambda state: epoch(learner, state, until), state)
 
         def over_seeds(function: Callable[..., T]) -> Any:
             def on_a_device(*arguments: Any) -> T:
@@ -103,38 +108,45 @@ class Program:
             )
 
         self._start = over_seeds(start)
-        self._epoch = over_seeds(epoch)
+        self._epoch = over_seeds(one_epoch)
         self.shapes = jax.eval_shape(self._start, self.seeds)
         self._compiled: Any = None
 
     def init(self) -> Any:
-        """The states of all seeds before the first epoch, stacked."""
         seeds = jax.device_put(self.seeds, self._sharding)
         return interruptible(lambda: jax.block_until_ready(self._start(seeds)))
 
     def place(self, states: Any) -> Any:
-        """`states` from a checkpoint, put on the devices where `epoch` expects them."""
         return jax.device_put(states, self._sharding)
 
     def compile(self, states: Any) -> None:
-        """Compiles the epoch ahead, so that it never compiles again while the run goes on."""
-        lowered = self._epoch.lower(*self._arguments(states, np.zeros(len(self.seeds)), None))
+        lowered = self._epoch.lower(*self._arguments(states, np.ones(len(self.seeds), bool), None))
         self._compiled = interruptible(lowered.compile)
 
-    def epoch(self, states: Any, epochs: np.ndarray, active: np.ndarray) -> Outcome:
-        """One epoch of the active seeds, of which `epochs` are behind them."""
-
+    def epoch(self, states: Any, active: np.ndarray, until: float | None) -> Outcome:
         def work() -> Outcome:
-            out, metrics = self._compiled(*self._arguments(states, epochs, active))
+            out, metrics = self._compiled(*self._arguments(states, active, until))
             # To the host only after the program: reading the metrics waits for all of it.
             return Outcome(out, {name: np.asarray(value) for name, value in metrics.items()})
 
         return interruptible(work)
 
-    def _arguments(self, states: Any, epochs: np.ndarray, active: np.ndarray | None) -> tuple:
-        active = np.ones(len(self.seeds), bool) if active is None else active
-        rows = (self.seeds, epochs.astype(np.int32), active)
-        return states, *jax.device_put(rows, self._sharding)
+    def close(self) -> None:
+        pass
+
+    def _arguments(self, states: Any, active: np.ndarray, until: float | None) -> tuple:
+        bound = np.full(len(self.seeds), np.inf if until is None else until, np.float32)
+        return states, *jax.device_put((active, bound), self._sharding)
+
+
+def take_seed(states: Any, index: int) -> Any:
+    """The state of one seed out of the stacked states of a run."""
+
+    def take(leaf: Any) -> Any:
+        # A number taken out of an array of NumPy's is no array any more.
+        return np.asarray(leaf[index]) if isinstance(leaf, np.ndarray) else leaf[index]
+
+    return jax.tree.map(take, states)
 
 
 def nonfinite_leaves(states: Any) -> dict[str, np.ndarray]:

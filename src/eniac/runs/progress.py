@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,12 +32,15 @@ class Progress:
         return int(self.epochs.max())
 
     def advance(
-        self, active: np.ndarray, steps: np.ndarray, returns: np.ndarray, seconds: float
+        self, active: np.ndarray, metrics: Mapping[str, np.ndarray], seconds: float
     ) -> Progress:
-        """After one more epoch of the active seeds."""
+        """After one more epoch of the active seeds, whose `metrics` have an axis of seeds and one
+        of rounds."""
+        last = np.maximum(metrics["ran"].sum(axis=1) - 1, 0)
+        returns = np.take_along_axis(metrics["return_mean"], last[:, None], axis=1)[:, 0]
         return Progress(
             epochs=self.epochs + active,
-            steps=self.steps + np.where(active, steps, 0),
+            steps=self.steps + np.where(active, metrics["steps"].sum(axis=1), 0),
             returns=np.where(active, returns, self.returns),
             seconds=self.seconds + seconds,
         )

@@ -55,7 +55,7 @@ def flatten(tree: Any) -> dict[str, np.ndarray]:
     return named
 
 
-def unflatten(like: Any, arrays: dict[str, np.ndarray], path: Path) -> Any:
+def unflatten(like: Any, arrays: dict[str, np.ndarray], path: Path | None) -> Any:
     """`like`, a tree of arrays or of their shapes, with the values of `arrays`.
 
     Raises `CheckpointError` with the differences if names, shapes or types are not the same.
@@ -69,7 +69,8 @@ def unflatten(like: Any, arrays: dict[str, np.ndarray], path: Path) -> Any:
     ]
     if differences:
         shown = differences[:8] + ["  ..."] * (len(differences) > 8)
-        raise CheckpointError(f"{path} does not fit its configuration:\n" + "\n".join(shown))
+        name = path or "The state"
+        raise CheckpointError(f"{name} does not fit its configuration:\n" + "\n".join(shown))
     dynamic, static = eqx.partition(like, _is_array)
     names = [name for name, _ in _named_leaves(like)]
     leaves, structure = jax.tree.flatten(dynamic)

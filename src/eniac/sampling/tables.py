@@ -17,13 +17,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
+
+from eniac.sampling.base import Episodes
 
 Table = Float[np.ndarray, "states actions"]
 
 # Samples handled at a time: their few arrays stay inside the second-level cache.
 _BLOCK = 16_384
+
+LONGEST_EPISODE = 10_000
+"""Steps after which an episode is cut that has neither a horizon nor an end of its own."""
 
 
 class Alias(NamedTuple):
@@ -39,7 +45,7 @@ class Alias(NamedTuple):
     columns: int
 
 
-class Draws(NamedTuple):
+class VisitedPairs(NamedTuple):
     """Pairs s |A| + a that a sampler returned, and the environment steps it took."""
 
     pairs: Int[np.ndarray, " samples"]
@@ -94,7 +100,15 @@ def policy_tables(policies: Float[np.ndarray, "*stack states actions"]) -> Alias
     return alias_tables(rows, np.tile(pairs, (len(rows) // num_states, 1)))._replace(own=None)
 
 
-class Sampler:
+def final_states(
+    transition: Float[np.ndarray, "states actions states"], reward: Table
+) -> Bool[np.ndarray, " states"]:
+    """States that end an episode: whatever is done there, nothing is paid and nothing changes."""
+    stays = np.diagonal(transition, axis1=0, axis2=2).T == 1
+    return np.all(stays & (reward == 0), axis=1)
+
+
+class TableSampler:
     """Draws from a tabular MDP with transition[s, a, s'] and start[s], discounted by gamma.
 
     `rng` is used and advanced by every call. Rewards are given to the estimators, which run on
@@ -110,6 +124,7 @@ class Sampler:
         if not 0 < gamma < 1:
             raise ValueError(f"gamma is {gamma}; expected a discount strictly between 0 and 1.")
         self.num_states, self.num_actions, _ = transition.shape
+        self.transition = transition
         self.gamma = float(gamma)
         self._rate = -1.0 / np.log(self.gamma)
         flat = transition.reshape(-1, self.num_states)
@@ -128,14 +143,14 @@ class Sampler:
         policies: Alias,
         num: int,
         weights: Float[np.ndarray, " policies"] | None = None,
-    ) -> Draws:
+    ) -> VisitedPairs:
         """`num` pairs from d^pi (Algorithm 4), from the MDP's start.
 
         With several policies in the table each sample draws its own, by `weights` or uniformly:
         pairs from rho_cov. Returning (s_t, a_t) takes t + 1 steps, its own action included.
         """
         blocks = [self._visit(rng, policies, size, weights) for size in _sizes(num)]
-        return Draws(np.concatenate([b.pairs for b in blocks]), sum(b.steps for b in blocks))
+        return VisitedPairs(np.concatenate([b.pairs for b in blocks]), sum(b.steps for b in blocks))
 
     def _visit(
         self,
@@ -143,7 +158,7 @@ class Sampler:
         policies: Alias,
         num: int,
         weights: Float[np.ndarray, " policies"] | None,
-    ) -> Draws:
+    ) -> VisitedPairs:
         # Samples are alike, so they may be given their lengths in falling order.
         lengths = -np.sort(-self._lengths(rng, num))
         offset = self._choose(rng, policies, num, weights)
@@ -154,7 +169,7 @@ class Sampler:
             base = self._succeed(rng, scratch, pairs[:alive])
             moved = offset if offset is None else offset[:alive]
             pairs[:alive] = scratch.draw(rng, policies, base, moved)
-        return Draws(pairs, int(lengths.sum()) + num)
+        return VisitedPairs(pairs, int(lengths.sum()) + num)
 
     def action_returns(
         self,
@@ -196,6 +211,49 @@ class Sampler:
         found = self.action_returns(rng, policy, pairs, reward)
         values = self.state_returns(rng, policy, found.pairs // self.num_actions, reward)
         return Returns(found.pairs, found.returns - values.returns, found.steps + values.steps)
+
+    def evaluate(
+        self,
+        rng: np.random.Generator,
+        policy: Table,
+        reward: Table,
+        episodes: int,
+        horizon: int | None = None,
+        deterministic: bool = False,
+        first: int | None = None,
+    ) -> Episodes:
+        """So many episodes of `policy` from the MDP's start, without discount.
+
+        An episode ends when it enters one of the `final_states`, or after `horizon` steps; with
+        neither it is cut after `LONGEST_EPISODE` of them. `deterministic` takes the most likely
+        action of each state. `reward` is r(s, a), so where an environment's reward hangs on more
+        than that, means are right and the spread of returns is that of the expected rewards.
+        """
+        if deterministic:
+            policy = np.eye(self.num_actions)[np.argmax(policy, axis=1)]
+        table, over = policy_tables(policy), final_states(self.transition, reward)
+        reward = np.ascontiguousarray(reward, np.float64).ravel()
+        returns, first_returns = np.zeros(episodes), np.zeros(episodes)
+        lengths = np.zeros(episodes, np.int64)
+        scratch, alive = _Scratch(episodes), np.arange(episodes)
+        base = scratch.draw(rng, self._start, np.zeros(episodes, np.int32))
+        for step in range(LONGEST_EPISODE if horizon is None else horizon):
+            pairs = scratch.draw(rng, table, base)
+            paid = reward.take(pairs)
+            returns[alive] += paid
+            if first is not None and step < first:
+                first_returns[alive] += paid
+            lengths[alive] += 1
+            base = self._succeed(rng, scratch, pairs)
+            goes_on = ~over.take(base // self.num_actions)
+            alive, base = alive[goes_on], base[goes_on]
+            if len(alive) == 0:
+                break
+        return Episodes(
+            jnp.asarray(returns, jnp.float32),
+            jnp.asarray(lengths, jnp.int32),
+            jnp.asarray(first_returns, jnp.float32),
+        )
 
     def _returns(
         self,

@@ -8,8 +8,6 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
-from rich.table import Table
-
 Algorithm = Literal["spi-sample", "spi-compute", "npg-sample", "npg-compute"]
 Constants = Literal["corrected", "printed"]
 
@@ -153,52 +151,6 @@ class Guarantee:
     def _mixing_bound(self) -> float:
         """A bound on |A-hat| on known states: 2W, or 2D. (The proof of Lemma C.6 uses 4W.)"""
         return 2 * self.class_bound if self.algorithm.startswith("spi") else self.class_bound
-
-    def table(self) -> Table:
-        """Hyper-parameters and terms, for a terminal."""
-        title = f"ENIAC-{self.algorithm.upper()}, {self.constants} constants"
-        if self.algorithm == "npg-compute":
-            title += " (our adaptation)"
-        table = Table(title=title, title_justify="left")
-        for heading in ("", "value", "what it is"):
-            table.add_column(heading, justify="right" if heading == "value" else "left")
-        for name, what in _MEANING.items():
-            given = getattr(self, name)
-            if given is not None:
-                table.add_row(name, format_number(given), what)
-        table.add_section()
-        for name, term in self.terms().items():
-            over = "" if term <= self.varepsilon * (1 + 1e-9) else "[red]above varepsilon[/red]"
-            table.add_row(name, format_number(term), over or "term of the bound on the gap")
-        table.add_row("gap", format_number(self.gap), "their sum, if the class is realisable")
-        if not self.realisable:
-            table.add_section()
-            table.add_row(
-                "sup |Q_b - b|",
-                format_number(self.critic_bound),
-                f"[red]above the class's bound {format_number(self.class_bound)}: no class so "
-                "bounded is realisable, and epsilon_bias adds to the gap[/red]",
-            )
-        return table
-
-
-_MEANING = {
-    "accuracy": "the gap asked",
-    "varepsilon": "the paper's accuracy; the gap is nine of them",
-    "beta": "threshold on the width",
-    "epsilon": "radius of the width's constraint",
-    "N": "epochs",
-    "K": "samples an epoch of the visited pairs",
-    "T": "policy updates an epoch",
-    "M": "samples a critic fit",
-    "eta": "step size",
-    "alpha": "uniform exploration",
-    "epsilon_1": "radius of the cover behind the width",
-    "epsilon_2": "radius of the cover behind the critic",
-    "eluder_dimension": "at beta",
-    "total_samples": "N (K + T M)",
-    "expected_steps": "environment steps they take",
-}
 
 
 def format_number(number: float | int) -> str:

@@ -1,7 +1,7 @@
 """The certificate of a run: every term of the proof, measured, beside its bound.
 
     run = load_run("runs/sea")
-    certificate = certify(run.learner, take_seed(run.states, 0))
+    certificate = certify(run.learner.record(take_seed(run.states, 0)))
 
 `theory.terms` measures, `theory.run_bounds` bounds; here the two stand side by side, with the
 place in the paper. Lemmas and theorems are numbered as in docs/errata.md.
@@ -10,15 +10,16 @@ place in the paper. Lemmas and theorems are numbered as in docs/errata.md.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from eniac.provable.learner import ProvableLearner, State
+from eniac.errors import ConfigError
 from eniac.theory.planning import optimal
+from eniac.theory.record import RunRecord
 from eniac.theory.run_bounds import RunBounds
-from eniac.theory.terms import Epoch, learned_model, measure
+from eniac.theory.terms import Epoch, measure
 
 Verdict = Literal["holds", "vacuous", "fails", "no bound", "unmeasured", "empty"]
 
@@ -77,7 +78,7 @@ class Certificate:
         lines = [{**line._asdict(), "verdict": line.verdict} for line in self.lines]
         found = {
             "algorithm": self.algorithm,
-            "settings": asdict(self.bounds.parts),
+            "settings": self.bounds.run.settings,
             "optimum": self.optimum,
             "residual": self.residual,
             "lines": lines,
@@ -86,31 +87,31 @@ class Certificate:
         return _plain(found)
 
 
-def certify(learner: ProvableLearner, state: State, delta: float = 0.05) -> Certificate:
-    """The certificate of the epochs that `state` has behind it.
+def certify(run: RunRecord, delta: float = 0.05) -> Certificate:
+    """The certificate of the epochs that `run` has.
 
-    **Arguments**: the learner of the run; its state, of one seed; the probability with which the
-    bounds may fail, those that need luck.
+    **Arguments**: what one seed of a run recorded; the probability with which the bounds may fail,
+    those that need luck.
 
-    **Raises** ValueError if no epoch is finished, or delta is no probability.
+    **Raises** `ConfigError` if no epoch is finished, or delta is no probability.
     """
-    if int(state.epoch) < 1:
-        raise ValueError("no epoch is finished yet; run one or more, then certify.")
-    bounds = RunBounds(learner, int(state.epoch), delta)
-    epochs = measure(learner, state)
-    model = learned_model(learner)
+    if run.num_epochs < 1:
+        raise ConfigError("no epoch is finished yet; run one or more, then certify.")
+    bounds = RunBounds(run, delta)
+    epochs = measure(run)
+    model = run.learned_model
     optimum = float(model.start @ optimal(model).values)
     misses = [optimum - e.inner - sum(e.parts.values()) for e in epochs]
-    version = "sample" if learner.parts.alpha is None else "compute"
-    if learner.parts.bonus == "width":
-        name = f"eniac-{learner.parts.update}-{version}"
+    version = "sample" if run.alpha is None else "compute"
+    if run.bonus == "width":
+        name = f"eniac-{run.update}-{version}"
     else:
-        name = f"{learner.parts.update}, bonus: {learner.parts.bonus}"
-    most = bounds.horizon * float(learner.reward.max() - learner.reward.min())
+        name = f"{run.update}, bonus: {run.bonus}"
+    most = bounds.horizon * float(run.reward.max() - run.reward.min())
     lines = [
         *_gaps(epochs, optimum, bounds, name, most),
         *_parts(epochs, bounds, name, most),
-        *_grounds(epochs, bounds, name, learner.reward),
+        *_grounds(epochs, bounds, name),
     ]
     return Certificate(name, optimum, epochs, lines, bounds, float(np.max(np.abs(misses))))
 
@@ -166,16 +167,16 @@ def _parts(epochs: list[Epoch], bounds: RunBounds, name: str, most: float) -> li
     return lines
 
 
-def _grounds(epochs: list[Epoch], bounds: RunBounds, name: str, reward: np.ndarray) -> list[Line]:
+def _grounds(epochs: list[Epoch], bounds: RunBounds, name: str) -> list[Line]:
     """What the bounds rest on: counts, losses, assumptions."""
     _, lemma_bonus, lemma_regret, lemma_fit, lemma_loss = _PLACES.get(name, _NO_PLACE)
-    parts, spi = bounds.parts, bounds.spi
+    run, spi = bounds.run, bounds.spi
     counted = [e.large_widths for e in epochs[:-1]]
     total = float(np.sum(counted)) if counted else math.nan
-    sampled = float(len(counted) * parts.K)
+    sampled = float(len(counted) * run.K)
     critic = bounds.critic
-    radius = parts.epsilon if parts.bonus == "width" else None
-    outside = float(max(0.0, -reward.min(), reward.max() - 1))
+    radius = run.epsilon if run.bonus == "width" else None
+    outside = float(max(0.0, -run.reward.min(), run.reward.max() - 1))
     loss = bounds.excess_loss
     most_loss = math.inf if critic is None else 4 * critic**2
 
@@ -199,7 +200,7 @@ def _grounds(epochs: list[Epoch], bounds: RunBounds, name: str, reward: np.ndarr
         ("sup A(s, a-dagger)", largest("worst_dagger"), 0.0, 1.0, lemma_regret, "off K"),
         ("rewards outside [0, 1]", outside, 0.0, math.inf, "Sec. 2", "by how much"),
     ]
-    if parts.bonus != "width":
+    if run.bonus != "width":
         rows = rows[1:]
     return [Line("grounds", t, m, None, b, most, w, n) for t, m, b, most, w, n in rows]
 

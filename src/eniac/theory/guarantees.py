@@ -31,8 +31,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any
 
 from eniac.theory.bounds import Algorithm, Constants, Guarantee
+from eniac.theory.eluder import tabular_eluder_dimension
 from eniac.theory.planning import check_gamma
 
 Complexity = float | Callable[[float], float]
@@ -184,6 +186,54 @@ def npg_compute(
         alpha=alpha,
         parameters=(D, d),
     )
+
+
+THEOREMS: dict[Algorithm, Callable[..., Guarantee]] = {
+    "spi-sample": spi_sample,
+    "spi-compute": spi_compute,
+    "npg-sample": npg_sample,
+    "npg-compute": npg_compute,
+}
+"""What computes the hyper-parameters of each of the four variants."""
+
+
+def tabular_class(
+    algorithm: Algorithm,
+    num_states: int,
+    num_actions: int,
+    gamma: float,
+    W: float | None = None,
+    B: float | None = None,
+    G: float = 1.0,
+) -> dict[str, Any]:
+    """What a theorem asks about its class, for the tabular one: arguments of `THEOREMS`.
+
+    `W` bounds the class (SPI), 1/(1 - gamma)^2 unless given; `B` the norm of u (NPG), `G` the
+    gradient: one unit a pair, and u holds a bonus-free advantage of at most 1/(1 - gamma)^2 each.
+    """
+    if num_states < 1:
+        raise ValueError(f"num_states is {num_states}; expected one state or more.")
+    pairs = tabular_eluder_dimension(num_states * num_actions)
+    squared = 1 / (1 - check_gamma(gamma)) ** 2
+    if algorithm.startswith("spi"):
+        W = squared if W is None else W
+        return {"eluder_dimension": pairs, "W": W, "log_cover": _tabular_cover(pairs, W)}
+    B = math.sqrt(pairs) * squared if B is None else B
+    # A cover lies inside the class (Assumptions 4.3, 4.6). The tangent class is only a subset of a
+    # tabular one, so moving the centres into it costs half the radius.
+    return {
+        "eluder_dimension": pairs,
+        "log_cover": _tabular_cover(pairs, 4 * B * G),
+        "B": B,
+        "G": G,
+        "Lambda": 0.0,
+        "d": pairs,
+    }
+
+
+def _tabular_cover(pairs: int, bound: float) -> Callable[[float], float]:
+    """log N(r) of all functions with |f| <= bound: intervals of radius r, one choice a pair."""
+    return lambda radius: pairs * math.log(max(1, math.ceil(bound / radius)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,53 +12,53 @@ import math
 
 import numpy as np
 
+from eniac.errors import require
 from eniac.functions.linear import Linear
 from eniac.functions.tabular import Tabular
-from eniac.provable.learner import ProvableLearner
 from eniac.theory.eluder import linear_eluder_bound, tabular_eluder_dimension
+from eniac.theory.record import RunRecord
 
 _RADII = np.logspace(-12, 0, 121)
 
 
 class RunBounds:
-    """Bounds for the first `num_epochs` epochs of a run, jointly with probability 1 - delta.
+    """Bounds for the epochs of a run, jointly with probability 1 - delta.
 
-    **Arguments**: the learner of the run; the number of epochs; delta, of which every event of the
-    proof gets delta / (3 N T), as in Theorem C.1.
+    **Arguments**: what the run recorded; delta, of which every event of the proof gets
+    delta / (3 N T), as in Theorem C.1.
     """
 
-    def __init__(self, learner: ProvableLearner, num_epochs: int, delta: float = 0.05):
-        if not 0 < delta < 1:
-            raise ValueError(f"delta is {delta}; expected a probability strictly between 0 and 1.")
-        self.learner, self.parts = learner, learner.parts
-        self.N = num_epochs
-        self.num_actions = learner.functions.num_actions
-        self.horizon = 1 / (1 - self.parts.gamma)
-        self.log_union = math.log(3 * num_epochs * self.parts.T / delta)
-        self.spi = self.parts.update == "spi"
-        self.scale = 1.0 if self.parts.alpha is None else self.num_actions / self.parts.alpha
+    def __init__(self, run: RunRecord, delta: float = 0.05):
+        require(0 < delta < 1, "delta", delta, "a probability strictly between 0 and 1")
+        self.run = run
+        self.N = run.num_epochs
+        self.num_actions = run.functions.num_actions
+        self.horizon = 1 / (1 - run.gamma)
+        self.log_union = math.log(3 * self.N * run.T / delta)
+        self.spi = run.update == "spi"
+        self.scale = 1.0 if run.alpha is None else self.num_actions / run.alpha
         self.slope = None
-        if not self.spi and learner.functions.additive:
-            gradient = learner.functions.gradient(learner.functions.zero())
+        if not self.spi and run.functions.additive:
+            gradient = run.functions.gradient(run.functions.zero())
             self.slope = float(np.linalg.norm(gradient, axis=-1).max())
 
     @property
     def norm_product(self) -> float | None:
         """B G of NPG, for classes linear in their parameters."""
-        return None if self.slope is None else self.learner.exploration.norm_bound * self.slope
+        return None if self.slope is None else self.run.norm_bound * self.slope
 
     @property
     def critic(self) -> float | None:
         """A bound on |f|: W; for NPG 2 B G on |u . g|."""
         if self.spi:
-            return self.learner.functions.bound
+            return self.run.functions.bound
         return None if self.norm_product is None else 2 * self.norm_product
 
     @property
     def statistics_class(self) -> float | None:
         """What stands for W in the statistics: W, or 2 D with D = max(B G, 1/(1 - gamma))."""
         if self.spi:
-            return self.learner.functions.bound
+            return self.run.functions.bound
         return None if self.norm_product is None else 2 * max(self.norm_product, self.horizon)
 
     def width_class(self) -> tuple[float, float] | None:
@@ -67,13 +67,13 @@ class RunBounds:
         The dimension is exact for the tabular class, at most the bound of Russo and Van Roy for
         linear ones, and for any class at most the number of pairs: a pair depends on itself.
         """
-        exploration, beta = self.learner.exploration, self.parts.beta
-        if self.parts.bonus != "width":
+        run, beta = self.run, self.run.beta
+        if self.run.bonus != "width":
             return None
-        functions = self.learner.functions
+        functions = self.run.functions
         pairs = functions.num_states * functions.num_actions
-        if exploration.features.shape[-1] > 0:
-            features, norm_bound = exploration.features, exploration.norm_bound
+        if run.features.shape[-1] > 0:
+            features, norm_bound = run.features, run.norm_bound
         elif isinstance(functions, Linear):
             features, norm_bound = functions.features, functions.norm_bound
         elif isinstance(functions, Tabular):
@@ -91,7 +91,7 @@ class RunBounds:
         if found is None:
             return None
         bound, dimension = found
-        ratio = (2 * self.parts.epsilon**2 + 8 * bound**2 * self.parts.K) / self.parts.beta**2
+        ratio = (2 * self.run.epsilon**2 + 8 * bound**2 * self.run.K) / self.run.beta**2
         return (ratio + 1) * dimension
 
     @property
@@ -99,9 +99,9 @@ class RunBounds:
         """Lemmas C.1, C.5 and D.2, mended by 1/(1 - gamma), on the *sum* over the epochs."""
         count = self.large_widths
         if count is None:
-            return 0.0 if self.parts.bonus == "none" else None
-        chance = math.sqrt((self.log_union + math.log(2)) / (2 * self.parts.K))
-        return self.scale * self.horizon**2 * (count / self.parts.K + self.N * chance)
+            return 0.0 if self.run.bonus == "none" else None
+        chance = math.sqrt((self.log_union + math.log(2)) / (2 * self.run.K))
+        return self.scale * self.horizon**2 * (count / self.run.K + self.N * chance)
 
     @property
     def optimisation(self) -> float | None:
@@ -111,14 +111,14 @@ class RunBounds:
         The proofs ask eta |A-hat| <= 1. By Hoeffding's lemma log E exp(eta A-hat) is at most
         eta^2 W^2/2 for every eta, so these bounds hold for every eta.
         """
-        eta, alpha = self.parts.eta, self.parts.alpha
+        eta, alpha = self.run.eta, self.run.alpha
         if self.spi:
-            scale, mixing = self.learner.functions.bound, 4.0
+            scale, mixing = self.run.functions.bound, 4.0
         elif self.norm_product is not None:
             scale, mixing = max(self.norm_product, self.horizon), 2.0
         else:
             return None
-        regret = math.log(self.num_actions) / (eta * self.parts.T) + 16 * eta * scale**2
+        regret = math.log(self.num_actions) / (eta * self.run.T) + 16 * eta * scale**2
         if alpha is not None:
             regret += mixing * scale * alpha / (1 - alpha)
         return self.horizon * regret
@@ -130,12 +130,12 @@ class RunBounds:
     @property
     def statistical(self) -> float | None:
         """2 beta / (1 - gamma), Lemmas C.3 and D.4."""
-        return 2 * self.parts.beta * self.horizon if self.parts.bonus == "width" else None
+        return 2 * self.run.beta * self.horizon if self.run.bonus == "width" else None
 
     @property
     def excess_loss(self) -> float | None:
         """Lemmas C.4 and D.5 with C = 1 and epsilon_0 = 0, at the best radius epsilon_2."""
-        bound, functions = self.statistics_class, self.learner.functions
+        bound, functions = self.statistics_class, self.run.functions
         if bound is None or not functions.convex:
             return None
         if not self.spi:
@@ -144,7 +144,7 @@ class RunBounds:
             log_cover = functions.dim * np.log(np.ceil(1 / _RADII)) + self.log_union
         else:
             log_cover = functions.dim * np.log(1 + 2 / _RADII) + self.log_union
-        terms = 500 * bound**4 * log_cover / self.parts.M + 13 * bound**3 * _RADII
+        terms = 500 * bound**4 * log_cover / self.run.M + 13 * bound**3 * _RADII
         return float(terms.min())
 
     def gap(self, bias: float) -> float | None:

@@ -25,7 +25,6 @@ from scipy.linalg import lu_factor, lu_solve
 
 from eniac.functions.base import tangent_features
 from eniac.functions.tabular import Tabular
-from eniac.provable.learner import ProvableLearner, State
 from eniac.theory.planning import (
     Model,
     auxiliary_comparator,
@@ -35,6 +34,7 @@ from eniac.theory.planning import (
     uniform_policy,
     value,
 )
+from eniac.theory.record import RunRecord
 from eniac.updates.npg import tangent_fit
 from eniac.widths.exact import bonus_from_unknown
 
@@ -108,31 +108,24 @@ class Solved(NamedTuple):
     occupancy: Table
 
 
-def learned_model(learner: ProvableLearner) -> Model:
-    """The MDP with the reward that is learned from: what the theorems speak of."""
-    return dataclasses.replace(learner.model, reward=learner.reward)
-
-
-def measure(learner: ProvableLearner, state: State) -> list[Epoch]:
-    """The terms of every epoch that `state` has behind it."""
-    model = learned_model(learner)
+def measure(run: RunRecord) -> list[Epoch]:
+    """The terms of every epoch of `run`."""
+    model = run.learned_model
     comparator = optimal(model).policy
     reached = occupancy(model, comparator)
     optimum = value(model, comparator)
     visited = [occupancy(model, uniform_policy(model))]
     epochs = []
-    for n in range(int(state.epoch)):
-        weights = learner.cover_weights(state.visits[: n + 1])
-        cover = np.tensordot(weights, np.stack(visited), axes=1)
-        found, inner = _epoch(learner, state, n, model, comparator, reached, cover, optimum)
+    for n in range(run.num_epochs):
+        cover = np.tensordot(run.weights[n], np.stack(visited), axes=1)
+        found, inner = _epoch(run, n, model, comparator, reached, cover, optimum)
         epochs.append(found)
         visited.append(inner)
     return epochs
 
 
 def _epoch(
-    learner: ProvableLearner,
-    state: State,
+    run: RunRecord,
     n: int,
     model: Model,
     comparator: Table,
@@ -141,30 +134,29 @@ def _epoch(
     optimum: float,
 ) -> tuple[Epoch, Table]:
     """The terms of epoch n, and the occupancy of its inner mixture."""
-    parts = learner.parts
     horizon = 1 / (1 - model.gamma)
-    bonus = bonus_from_unknown(state.unknown[n], parts.gamma, parts.alpha)
-    known = ~state.unknown[n].any(axis=1)
+    bonus = bonus_from_unknown(run.unknown[n], run.gamma, run.alpha)
+    known = ~run.unknown[n].any(axis=1)
     auxiliary = auxiliary_mdp(model, bonus)
     aware = auxiliary_comparator(comparator, known)
     there = occupancy(auxiliary, aware)
     inside, outside = there[:, :-1] * known[:, None], there[:, -1]
     spread = np.repeat(reached.sum(axis=1, keepdims=True) / model.num_actions, bonus.shape[1], 1)
-    counts = state.visits[: n + 1].sum(axis=0)
+    counts = run.visits[: n + 1].sum(axis=0)
     sums = dict.fromkeys(("value", "bonus", "optimisation", "approximation", "transfer"), 0.0)
     sums |= {"statistical": 0.0, "dagger": 0.0}
     names = ("bias", "known_bias", "excess_loss", "distance", "worst_dagger")
     most = dict.fromkeys((*names, "critic", "target", "step"), -np.inf)
     mixture = np.zeros(bonus.shape)
-    for raw, critic in zip(state.policies[n], state.critics[n].astype(np.float64), strict=True):
+    for raw, critic in zip(run.policies[n], run.critics[n].astype(np.float64), strict=True):
         policy = raw / raw.astype(np.float64).sum(axis=1, keepdims=True)
         solved = solve(model, policy, bonus)
-        mixture += solved.occupancy / parts.T
+        mixture += solved.occupancy / run.T
         true = solved.action_values - solved.state_values[:, None]
         guess = _centred(critic + bonus, policy)
         dagger = 1 - (1 - model.gamma) * solved.state_values
         target = solved.action_values - bonus
-        if parts.update == "npg":
+        if run.update == "npg":
             target = true - _centred(bonus, policy)
         sums["value"] += solved.value
         sums["bonus"] += float(model.start @ solved.state_values) - solved.value
@@ -175,9 +167,9 @@ def _epoch(
             "worst_dagger": float(np.max(dagger[~known], initial=-np.inf)),
             "critic": float(np.abs(critic).max()),
             "target": float(np.abs(target).max()),
-            "step": parts.eta * float(np.abs(guess[known]).max(initial=0.0)),
+            "step": run.eta * float(np.abs(guess[known]).max(initial=0.0)),
         }
-        best = best_fit(learner, policy, target, cover)
+        best = best_fit(run, policy, target, cover)
         if best is None:
             reading |= dict.fromkeys(names[:-1], np.nan)
             sums["transfer"] = sums["statistical"] = np.nan
@@ -192,14 +184,14 @@ def _epoch(
             reading["excess_loss"] = float(np.sum(cover * lost))
             reading["distance"] = float(np.sqrt(np.sum(counts * np.square(best - critic))))
         most = {name: float(np.maximum(most[name], reading[name])) for name in most}
-    mean = {name: total / parts.T for name, total in sums.items()}
+    mean = {name: total / run.T for name, total in sums.items()}
     found = Epoch(
         epoch=n + 1,
-        last=_rescaled(learner, state.values[n, 0]),
+        last=_rescaled(run, run.last_values[n]),
         inner=mean.pop("value"),
         pessimism=optimum - value(auxiliary, aware),
         dominance=float(np.max((there[:, :-1] - reached)[known], initial=-np.inf)),
-        large_widths=_large_widths(state, n),
+        large_widths=_large_widths(run, n),
         unknown_states=int((~known).sum()),
         **mean,
         **most,
@@ -230,7 +222,7 @@ def auxiliary_mdp(model: Model, bonus: Table) -> Model:
     return dataclasses.replace(plain, reward=reward)
 
 
-def best_fit(learner: ProvableLearner, policy: Table, target: Table, cover: Table) -> Table | None:
+def best_fit(run: RunRecord, policy: Table, target: Table, cover: Table) -> Table | None:
     """f*_t: the best fit to the true target under rho_cov (NPG: u*_t . g_t), or None.
 
     Exact for convex classes with SPI, and for classes linear in their parameters with NPG; for
@@ -238,14 +230,14 @@ def best_fit(learner: ProvableLearner, policy: Table, target: Table, cover: Tabl
     choice, the tabular class takes the target itself, which attains the infimum of Assumption C.1;
     other classes take what their fit takes, so that `bias` bounds the infimum from above.
     """
-    functions = learner.functions
-    if learner.parts.update == "spi":
+    functions = run.functions
+    if run.update == "spi":
         if isinstance(functions, Tabular):
             return np.clip(target, -functions.bound, functions.bound)
         return functions(functions.fit(target, cover)) if functions.convex else None
     if not functions.additive:
         return None
-    bound = learner.exploration.norm_bound
+    bound = run.norm_bound
     if isinstance(functions, Tabular) and np.linalg.norm(target) <= bound:
         return target  # of mean zero under the policy in every state: a member, with u = target
     features = tangent_features(functions.gradient(functions.zero()), policy)
@@ -256,18 +248,18 @@ def _centred(table: Table, policy: Table) -> Table:
     return table - np.sum(policy * table, axis=1, keepdims=True)
 
 
-def _large_widths(state: State, n: int) -> float:
+def _large_widths(run: RunRecord, n: int) -> float:
     """D^{n+1} is drawn at the start of the next epoch, if there was one."""
-    if n + 1 >= int(state.epoch):
+    if n + 1 >= run.num_epochs:
         return np.nan
-    chosen: Bool[np.ndarray, "states actions"] = state.unknown[n]
-    return float(state.visits[n + 1][chosen].sum())
+    chosen: Bool[np.ndarray, "states actions"] = run.unknown[n]
+    return float(run.visits[n + 1][chosen].sum())
 
 
-def _rescaled(learner: ProvableLearner, given: float) -> float:
+def _rescaled(run: RunRecord, given: float) -> float:
     """A value in the environment's units, in those of the reward that is learned from."""
-    old, new = learner.model.reward, learner.reward
+    old, new = run.model.reward, run.reward
     spread = float(old.max() - old.min())
     slope = float(new.max() - new.min()) / spread if spread > 0 else 1.0
     shift = float(new.max()) - slope * float(old.max())
-    return slope * float(given) + shift / (1 - learner.parts.gamma)
+    return slope * float(given) + shift / (1 - run.gamma)

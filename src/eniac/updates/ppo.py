@@ -11,15 +11,17 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from eniac.errors import require
+from eniac.errors import require, require_choices
 from eniac.minibatches import clipped, rmsprop, shuffled_passes
 from eniac.policies import ActorCritic
+from eniac.sampling.base import Metrics, Trajectory, advantages, flat, on_policy_first
+from eniac.updates.base import UpdateRule
 
 
 class Rows(NamedTuple):
     """What PPO learns from, a row for each step taken."""
 
-    observation: Array
+    observation: Any
     action: Array
     log_prob: Float[Array, " rows"]
     advantage: Float[Array, " rows"]
@@ -30,7 +32,7 @@ METRICS = ("policy_loss", "value_loss", "entropy", "kl", "clipped")
 
 
 @dataclass(frozen=True)
-class PPO:
+class PPO(UpdateRule):
     """How PPO updates a policy. The defaults are the paper's (its table of ENIAC/PC-PG
     optimisation hyper-parameters; what the table leaves out is from the paper's program)."""
 
@@ -59,29 +61,15 @@ class PPO:
     plus value"""
 
     def __post_init__(self):
-        require(
-            self.optimizer in ("rmsprop", "adam"),
-            "ppo.optimizer",
-            self.optimizer,
-            "'rmsprop' or 'adam'",
-        )
-        require(
-            self.value_target in ("return", "gae"),
-            "ppo.value_target",
-            self.value_target,
-            "'return' or 'gae'",
-        )
-        require(self.learning_rate > 0, "ppo.learning_rate", self.learning_rate, "above 0")
-        require(self.clip > 0, "ppo.clip", self.clip, "above 0")
-        require(self.entropy >= 0, "ppo.entropy", self.entropy, "0 or more")
-        require(self.value_weight >= 0, "ppo.value_weight", self.value_weight, "0 or more")
-        require(self.minibatch >= 1, "ppo.minibatch", self.minibatch, "1 or more")
-        require(self.passes >= 1, "ppo.passes", self.passes, "1 or more")
-        require(
-            self.max_gradient_norm > 0, "ppo.max_gradient_norm", self.max_gradient_norm, "above 0"
-        )
-        require(0 <= self.gamma < 1, "ppo.gamma", self.gamma, "in [0, 1)")
-        require(0 <= self.gae_lambda <= 1, "ppo.gae_lambda", self.gae_lambda, "in [0, 1]")
+        require_choices(self, "update.")
+        for name in ("learning_rate", "clip", "max_gradient_norm"):
+            require(getattr(self, name) > 0, f"update.{name}", getattr(self, name), "above 0")
+        for name in ("entropy", "value_weight"):
+            require(getattr(self, name) >= 0, f"update.{name}", getattr(self, name), "0 or more")
+        for name in ("minibatch", "passes"):
+            require(getattr(self, name) >= 1, f"update.{name}", getattr(self, name), "1 or more")
+        require(0 <= self.gamma < 1, "update.gamma", self.gamma, "in [0, 1)")
+        require(0 <= self.gae_lambda <= 1, "update.gae_lambda", self.gae_lambda, "in [0, 1]")
 
     @property
     def optimiser(self) -> optax.GradientTransformation:
@@ -95,6 +83,24 @@ class PPO:
     def init(self, policy: ActorCritic) -> Any:
         """A fresh state of the optimiser for `policy`."""
         return self.optimiser.init(eqx.filter(policy, eqx.is_inexact_array))
+
+    def learn(
+        self, key: PRNGKeyArray, policy: ActorCritic, memory: Any, seen: Trajectory
+    ) -> tuple[ActorCritic, Any, Metrics]:
+        """`update` on the on-policy steps of a rollout."""
+        order, num = on_policy_first(flat(seen.on_policy))
+        rows = jax.tree.map(lambda x: x[order], self.rows(seen))
+        return self.update(key, policy, memory, rows, num)
+
+    def rows(self, seen: Trajectory) -> Rows:
+        """What PPO learns from in a rollout, times and environments in one axis."""
+        advantage, returns = jax.vmap(
+            lambda one: advantages(one, self.gamma, self.gae_lambda),
+            in_axes=(Trajectory(*(1,) * 9, num_steps=None),),  # pyright: ignore[reportArgumentType]
+            out_axes=1,
+        )(seen)
+        target = returns if self.value_target == "return" else advantage + seen.value
+        return Rows(*map(flat, (seen.observation, seen.action, seen.log_prob, advantage, target)))
 
     def loss(
         self, policy: ActorCritic, rows: Rows, weight: Float[Array, " rows"]
@@ -144,7 +150,7 @@ class PPO:
 
         def step(carry: tuple[Any, ...], index: Array, weight: Array) -> tuple[Any, ...]:
             policy, optimiser_state, _ = carry
-            chosen = Rows(*(x[index] for x in rows))
+            chosen = jax.tree.map(lambda x: x[index], rows)
             gradient, parts = eqx.filter_grad(self.loss, has_aux=True)(policy, chosen, weight)
             change, optimiser_state = self.optimiser.update(gradient, optimiser_state)
             return eqx.apply_updates(policy, change), optimiser_state, parts

@@ -8,19 +8,19 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from eniac.functions.base import FunctionClass
-from eniac.sampling.tables import Alias, Returns, Sampler
+from eniac.sampling.tables import Alias, Returns, TableSampler
 
 Table = Float[np.ndarray, "states actions"]
 
 
-class Actor(NamedTuple):
+class TableActor(NamedTuple):
     """The parameters of a policy, and the logits that its softmax is made of."""
 
     params: Float[np.ndarray, " dim"]
     logits: Table
 
 
-class Means(NamedTuple):
+class PairMeans(NamedTuple):
     """Samples on a finite domain: how many each pair has, and their mean (0 without any).
 
     Least squares on the samples is least squares on the means, weighted by the numbers.
@@ -30,37 +30,37 @@ class Means(NamedTuple):
     weight: Table
 
 
-def means(
+def pair_means(
     pairs: Int[np.ndarray, " samples"],
     values: Float[np.ndarray, " samples"],
     shape: tuple[int, int],
-) -> Means:
+) -> PairMeans:
     """The samples `values` at `pairs` (numbered s |A| + a), gathered pair by pair."""
     size = shape[0] * shape[1]
     weight = np.bincount(pairs, minlength=size).astype(np.float64)
     total = np.bincount(pairs, values, minlength=size)
-    return Means((total / np.maximum(weight, 1)).reshape(shape), weight.reshape(shape))
+    return PairMeans((total / np.maximum(weight, 1)).reshape(shape), weight.reshape(shape))
 
 
 class SPI:
     """Fits Q-values in F and adds them up: pi_{t+1} proportional to pi_t exp(eta f_t).
 
     The known-set rule (SAMPLE) and the mixing with the uniform policy (COMPUTE) are made from the
-    logits by `tabular_policies`.
+    logits by `provable.policies`.
     """
 
     def __init__(self, functions: FunctionClass, eta: float):
         self.functions = functions
         self.eta = eta
 
-    def start(self) -> Actor:
+    def start(self) -> TableActor:
         """pi'_0, uniform everywhere."""
-        return Actor(self.functions.zero(), np.zeros(self.functions.shape))
+        return TableActor(self.functions.zero(), np.zeros(self.functions.shape))
 
     def sample(
         self,
         rng: np.random.Generator,
-        sampler: Sampler,
+        sampler: TableSampler,
         policy: Alias,
         pairs: Int[np.ndarray, " samples"],
         reward: Table,
@@ -69,13 +69,15 @@ class SPI:
         return sampler.action_returns(rng, policy, pairs, reward)
 
     def fit(
-        self, actor: Actor, policy: Table, found: Means, bonus: Table
+        self, actor: TableActor, policy: Table, found: PairMeans, bonus: Table
     ) -> tuple[Float[np.ndarray, " dim"], Table]:
         """Equation 8: f_t fits Q-hat - b, the initial bonus taken off. Parameters and table."""
         del policy
         params = self.functions.fit(found.mean - bonus, found.weight, start=actor.params)
         return params, self.functions(params)
 
-    def advance(self, actor: Actor, params: Float[np.ndarray, " dim"], critic: Table) -> Actor:
+    def advance(
+        self, actor: TableActor, params: Float[np.ndarray, " dim"], critic: Table
+    ) -> TableActor:
         """Equations 9 and 10, in logits. The fit is where the next one may start from."""
-        return Actor(params, actor.logits + self.eta * critic)
+        return TableActor(params, actor.logits + self.eta * critic)

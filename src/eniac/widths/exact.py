@@ -100,6 +100,22 @@ def linear_widths(
     return widths
 
 
+def in_few_dimensions(
+    rows: Float[np.ndarray, "rows dim"],
+) -> tuple[Float[np.ndarray, "rows reduced"], Float[np.ndarray, "dim reduced"]]:
+    """`rows` with no more coordinates than there are rows, and the basis they are in.
+
+    The basis is orthonormal and spans the rows: rows = reduced basis'. That changes no inner
+    product, so that neither ball nor ellipsoid notices, and a network with many more parameters
+    than there are pairs costs no more than the pairs.
+    """
+    num, dim = rows.shape
+    if dim <= num:
+        return rows, np.eye(dim)
+    basis, coordinates = np.linalg.qr(rows.T)
+    return coordinates.T, basis
+
+
 def finite_widths(
     data_values: Float[np.ndarray, "functions data"],
     query_values: Float[np.ndarray, "functions queries"],

@@ -1,0 +1,54 @@
+"""A bonus of your own: one over the square root of how often a pair was visited.
+
+    python examples/own_bonus.py [FOLDER]
+    eniac train eniac --env RiverSwim-v0 --bonus own_bonus:Counts --bonus.coefficient 2
+
+The second works in the folder of this file. A bonus is two classes: what is saved and evaluated (a
+pytree of arrays), and a frozen dataclass of settings that makes it and fits it to the buffer Z^n.
+"""
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+import eniac
+from eniac.bonuses.base import Bonus, BonusRule
+
+
+class CountBonus(Bonus):
+    visits: Float[Array, "states actions"]
+    coefficient: float = eqx.field(static=True)
+
+    def __call__(self, observation, action):
+        return self.coefficient / jnp.sqrt(1 + self.visits[observation, action])
+
+
+@dataclass(frozen=True)
+class Counts(BonusRule):
+    """For environments with a Discrete observation and a Discrete action."""
+
+    coefficient: float = 1.0
+    """the bonus of a pair that was never visited"""
+
+    def init(self, key, spaces, hidden):
+        sizes = (int(spaces.observation.n), int(spaces.action.n))
+        return CountBonus(jnp.zeros(sizes), self.coefficient)
+
+    def fit(self, key, bonus, buffer, queries):
+        visits = jnp.zeros_like(bonus.visits).at[*buffer.pairs].add(buffer.weight)
+        return CountBonus(visits, self.coefficient)
+
+
+def main(out: Path, **settings: object) -> float:
+    """Trains in the folder `out` and returns the mean return of the last evaluation."""
+    algorithm = replace(eniac.ALGORITHMS["eniac"].default, bonus=Counts(), **settings)
+    result = eniac.train(eniac.Config(algorithm, env="RiverSwim-v0", epochs=2, out=out))
+    return float(result.progress.returns[0])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/own_bonus"))

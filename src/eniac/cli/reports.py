@@ -1,0 +1,321 @@
+"""Commands that show what is in a run. Heavy modules are imported when a command is run."""
+
+from __future__ import annotations
+
+import sys
+from json import dumps as json_of
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+
+from eniac.cli.commands import Flag, Folder, parse
+from eniac.cli.show import certificate_tables, cover_table, evaluation_table
+from eniac.errors import ConfigError
+
+EVALUATE = """Play fresh episodes with the newest policies of a run and report returns.
+
+Examples:
+  eniac evaluate runs/sea
+  eniac evaluate runs/sea --episodes 1000 --deterministic --json
+"""
+
+PLAY = """Play one episode with a run's newest policy and draw it as a GIF.
+
+An environment of gymnasium's draws itself: what makes it must take render_mode="rgb_array".
+
+Examples:
+  eniac play runs/sea
+  eniac play runs/sea --deterministic --out sea.gif
+"""
+
+PLOT = """Draw pictures of a run (PNG).
+
+--what curve: the learning curve. Several runs go in one figure; the line is the mean of a run's
+seeds, the band reaches over all of them.
+
+--what visits: where each policy of the cover went, and episodes of the exploiting policy.
+
+--what bonus: which states were visited, and the bonus that they get.
+
+--what all: all of these that there are for the run.
+
+Examples:
+  eniac plot runs/sea
+  eniac plot runs/car --what all
+  eniac plot runs/sea runs/other --out both.png
+"""
+
+COVER = """Show the policies of a run's cover: weight, return, how much of the states they reached.
+
+Reads the newest checkpoint. The exploring and the exploiting policy come last.
+
+Examples:
+  eniac cover runs/car
+  eniac cover runs/car --seed 3 --episodes 100 --json
+"""
+
+EXPORT = """Write the newest policies of a run as safetensors and config.json.
+
+In Python, `eniac.load_policy(DIR)` loads them again.
+
+Examples:
+  eniac export runs/sea --out sea-policy
+"""
+
+CERTIFY = """Measure every term of the paper's proof on a run, exactly, beside its bound.
+
+For runs of the provable algorithms. Draws the terms over the epochs to figures/certificate.png.
+
+holds: within its bound; vacuous: so too, but the bound says nothing; fails: not within it.
+
+Examples:
+  eniac certify runs/sea
+  eniac certify runs/sea --seed 3 --json
+"""
+
+
+def evaluate(rest: list[str]) -> int:
+    """`eniac evaluate`."""
+
+    def show(
+        run: Folder,
+        /,
+        episodes: int = 100,
+        horizon: int | None = None,
+        deterministic: Flag = False,
+        seed: int = 0,
+        json: Flag = False,
+    ) -> int:
+        """Judges a run's policies.
+
+        Args:
+            run: Folder of the run.
+            episodes: Number of episodes for each seed of the run.
+            horizon: Steps after which an episode is cut. None: as in the run's own evaluation.
+            deterministic: Take the most likely action instead of sampling one.
+            seed: Seed of the episodes. The same one gives the same episodes.
+            json: Print the result as JSON.
+        """
+        at_least(1, episodes=episodes, horizon=horizon)
+        at_least(0, seed=seed)
+        loaded = open_run(run)
+        from eniac.report.evaluate import evaluate_run
+
+        result = evaluate_run(loaded, episodes, seed, deterministic, horizon)
+        if json:
+            print(json_of(result, indent=2))
+        else:
+            Console().print(evaluation_table(result))
+        return 0
+
+    return parse(show, "evaluate", EVALUATE, rest)
+
+
+def play(rest: list[str]) -> int:
+    """`eniac play`."""
+
+    def show(
+        run: Folder,
+        /,
+        seed: int | None = None,
+        episode: int = 0,
+        deterministic: Flag = False,
+        out: Path | None = None,
+    ) -> int:
+        """Plays an episode.
+
+        Args:
+            run: Folder of the run.
+            seed: Which of the run's seeds to play. None: the first.
+            episode: Decides the randomness of the episode; another number, another episode.
+            deterministic: Take the most likely action instead of sampling one.
+            out: The GIF. None: figures/play.gif in the run's folder.
+        """
+        at_least(0, episode=episode)
+        loaded = open_run(run)
+        from eniac.report.play import play_episode, save_gif
+
+        played = play_episode(loaded, seed, episode, deterministic, draw=True)
+        path = out or run / "figures" / "play.gif"
+        frames = save_gif(played, path)
+        end = "reached its end" if played.terminated else "was cut by the time limit"
+        print(
+            f"The episode {end} after {played.length} steps with return "
+            f"{played.total_reward:.4g}.\n{frames} frames are in {path}"
+        )
+        return 0
+
+    return parse(show, "play", PLAY, rest)
+
+
+def plot(rest: list[str]) -> int:
+    """`eniac plot`."""
+
+    def draw(
+        folders: tyro.conf.Positional[tuple[Path, ...]],
+        /,
+        what: Literal["curve", "visits", "bonus", "all"] = "curve",
+        out: Path | None = None,
+        metric: str = "return_mean",
+        seed: int | None = None,
+    ) -> int:
+        """Draws pictures of a run.
+
+        Args:
+            folders: Folders of runs; one, but for curves.
+            what: What to draw.
+            out: The PNG, or for --what all the folder of the PNGs. None: figures/ in the run's
+                folder, or learning_curves.png here if there are several runs.
+            metric: What a curve shows, any number that stands in metrics.jsonl.
+            seed: Which of the run's seeds to draw visits and bonus of. None: the first.
+        """
+        return _draw(list(folders), what, out, metric, seed)
+
+    return parse(draw, "plot", PLOT, rest)
+
+
+def _draw(runs: list[Path], what: str, out: Path | None, metric: str, seed: int | None) -> int:
+    if not runs:
+        raise ConfigError("Which run? For instance `eniac plot runs/sea`.")
+    if seed is not None and what == "curve":
+        raise ConfigError(f"seed is {seed}, but a curve is of all seeds; leave it out.")
+    if metric != "return_mean" and what != "curve":
+        raise ConfigError(f"metric is {metric!r}, but only curves have one; leave it out.")
+    if what == "curve":
+        from eniac.report.figures import learning_curves
+
+        default = runs[0] / "figures" / "learning_curve.png"
+        path = out or (default if len(runs) == 1 else Path("learning_curves.png"))
+        print(f"The figure is in {learning_curves(runs, path, metric)}")
+        return 0
+    if len(runs) > 1:
+        raise ConfigError(
+            f"--what {what} draws one run, and {len(runs)} were given. Curves of several runs "
+            "go in one figure: --what curve."
+        )
+    run = open_run(runs[0])
+    from eniac.report.pictures import FILES, draw, draw_all
+
+    if what != "all":
+        path = out or run.path / "figures" / FILES[what]
+        print(f"The figure is in {draw(run, what, path, seed)}")
+        return 0
+    run.index(seed)
+    drawn, warnings = draw_all(run, out or run.path / "figures", seed)
+    for path in drawn:
+        print(f"Drew {path}")
+    for warning in warnings:
+        print(f"Warning: {warning}", file=sys.stderr)
+    return 1 if warnings else 0
+
+
+def cover(rest: list[str]) -> int:
+    """`eniac cover`."""
+
+    def show(
+        run: Folder,
+        /,
+        seed: int | None = None,
+        episodes: int = 20,
+        json: Flag = False,
+    ) -> int:
+        """Shows the cover of a run.
+
+        Args:
+            run: Folder of the run.
+            seed: Which of the run's seeds to show. None: the first.
+            episodes: Number of episodes for each policy.
+            json: Print the result as JSON.
+        """
+        at_least(1, episodes=episodes)
+        loaded = open_run(run)
+        from eniac.report.coverage import cover_report
+
+        result = cover_report(loaded, seed, episodes)
+        if json:
+            print(json_of(result, indent=2))
+        else:
+            Console().print(cover_table(result))
+        return 0
+
+    return parse(show, "cover", COVER, rest)
+
+
+def export(rest: list[str]) -> int:
+    """`eniac export`."""
+
+    def write(run: Folder, /, out: Annotated[Path, tyro.conf.arg(metavar="DIR")]) -> int:
+        """Writes policies.
+
+        Args:
+            run: Folder of the run.
+            out: Folder to write to; each seed gets a folder in it.
+        """
+        loaded = open_run(run)
+        from eniac.runs.export import export_run
+
+        for folder in export_run(loaded, out):
+            print(f"Wrote {folder}")
+        return 0
+
+    return parse(write, "export", EXPORT, rest)
+
+
+def certify(rest: list[str]) -> int:
+    """`eniac certify`."""
+
+    def show(run: Folder, /, seed: int | None = None, json: Flag = False) -> int:
+        """Certifies a run.
+
+        Args:
+            run: Folder of the run.
+            seed: Which of the run's seeds to certify. None: the first.
+            json: Print everything that was measured as JSON.
+        """
+        loaded = open_run(run)
+        from eniac.report.certificate import certify_run, draw
+
+        certificate = certify_run(loaded, seed)
+        path = draw(certificate, run / "figures" / "certificate.png")
+        if json:
+            print(json_of(certificate.to_dict(), indent=2))
+            return 0
+        console = Console()
+        console.print(
+            f"{certificate.algorithm} on {loaded.config.env} after "
+            f"{len(certificate.epochs)} epochs; V* = {certificate.optimum:.4g} in units "
+            "of the reward that is learned from.\n",
+            highlight=False,
+        )
+        for table in certificate_tables(certificate):
+            console.print(table)
+        console.print(
+            f"The parts add up to the gap within {certificate.residual:.1e} in every epoch. "
+            "docs/certify.md says what each line means.",
+            highlight=False,
+        )
+        console.print(f"The figure is in {path}", highlight=False, soft_wrap=True)
+        return 0
+
+    return parse(show, "certify", CERTIFY, rest)
+
+
+def open_run(folder: Path) -> Any:
+    """The run in `folder`; what was wrong with its checkpoints goes to standard error."""
+    from eniac.runs.cache import prepare_jax
+    from eniac.runs.load import load_run
+
+    prepare_jax()
+    run = load_run(folder)
+    for warning in run.warnings:
+        print(f"Warning: {warning}", file=sys.stderr)
+    return run
+
+
+def at_least(bound: int, **values: int | None) -> None:
+    """Refuses options below `bound`."""
+    for name, value in values.items():
+        if value is not None and value < bound:
+            raise ConfigError(f"{name} is {value}; it must be {bound} or more.")

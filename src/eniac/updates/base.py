@@ -1,0 +1,36 @@
+"""What a policy update is: how a deep learner makes a better policy out of a rollout."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from jaxtyping import PRNGKeyArray
+
+from eniac.policies import ActorCritic
+from eniac.sampling.base import Metrics, Trajectory
+
+
+class UpdateRule(ABC):
+    """A frozen dataclass of hyper-parameters; all that changes is in the policy and a memory.
+
+    The memory is any pytree of arrays: the state of an optimiser, or a store of all transitions for
+    an update that learns from more than the last rollout.
+    """
+
+    gamma: float
+    """discount factor"""
+
+    @abstractmethod
+    def init(self, policy: ActorCritic) -> Any:
+        """The memory for a fresh `policy`."""
+
+    @abstractmethod
+    def learn(
+        self, key: PRNGKeyArray, policy: ActorCritic, memory: Any, seen: Trajectory
+    ) -> tuple[ActorCritic, Any, Metrics]:
+        """The policy after a rollout, whose rewards are those to learn from, bonus included.
+
+        Rows of `seen` that are not `on_policy` are there for what their neighbours need only.
+        Metrics are scalars, and their names the same every time.
+        """
