@@ -23,23 +23,8 @@ import numpy as np
 from gymnasium import spaces as gym
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from eniac.networks import DEPTHS, Body, Linear, Normaliser
+from eniac.networks import Body, Linear, Normaliser
 from eniac.spaces import Encoder, check_spaces, emitted
-
-__all__ = [
-    "DEPTHS",  # until all imports have moved
-    "ActorCritic",
-    "Bernoulli",
-    "Body",  # until all imports have moved
-    "Categorical",
-    "Distribution",
-    "Encoder",  # until all imports have moved
-    "Gaussian",
-    "Linear",  # until all imports have moved
-    "MultiCategorical",
-    "actor_critic",
-    "check_spaces",  # until all imports have moved
-]
 
 # Distributions
 
@@ -339,16 +324,6 @@ class ActorCritic(eqx.Module):
         self.value_head = Linear(value_key, hidden[-1], 1, scale=1e-3)
         is_box = isinstance(self.actions, BoxActions)
         self.std_parameter = jnp.zeros(num_outputs) if is_box else None
-
-    # Until all uses have moved to `action_head`.
-    @property
-    def mean_head(self) -> Linear:
-        return self.action_head
-
-    # Until all uses have moved to `action_head`.
-    @property
-    def logits_head(self) -> Linear:
-        return self.action_head
 
     def encode(self, observation: Any) -> Float[Array, " size"]:
         """The vector that the body reads."""

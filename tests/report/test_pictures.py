@@ -321,10 +321,8 @@ def test_a_run_without_a_cover_or_a_picture_is_told(run_of, capsys):
 def test_a_bonus_that_is_zero_is_told(run_of, tmp_path):
     chain = run_of("chain")
     algorithm = dataclasses.replace(chain.config.algorithm, bonus=Zero())
-    built = dataclasses.replace(
-        chain.built, config=dataclasses.replace(chain.config, algorithm=algorithm)
-    )
-    with pytest.raises(NoPicture, match="0 everywhere"):
+    built = dataclasses.replace(chain.config, algorithm=algorithm).build()
+    with pytest.raises(NoPicture, match="no bonus that can be drawn"):
         draw(dataclasses.replace(chain, built=built), "bonus", tmp_path / "b.png")
 
 
