@@ -33,7 +33,12 @@ SPACES = {
     "picture": Spaces(Box(0, 255, (16, 16, 1), np.uint8), Discrete(2)),
 }
 add = jax.jit(Buffer.add, compiler_options=OPTIONS)
-NAMES = [(rule, spaces) for rule in RULES for spaces in SPACES]
+NAMES = [
+    # Convolutions take minutes of a CPU.
+    pytest.param((rule, spaces), marks=[pytest.mark.slow] * (spaces == "picture"))
+    for rule in RULES
+    for spaces in SPACES
+]
 
 
 def test_the_table_has_every_bonus_that_is_tried_here():
