@@ -64,7 +64,7 @@ class RewardScale(NamedTuple):
         return RewardScale(count, self.mean + shift * num / count, together)
 
     def __call__(self, reward: Float[AnyArray, "time envs"]) -> Float[Array, "time envs"]:
-        return reward / jnp.sqrt(self.variance + 1e-8)
+        return jnp.asarray(reward) / jnp.sqrt(self.variance + 1e-8)
 
 
 class Actor(NamedTuple):

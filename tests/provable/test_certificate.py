@@ -53,7 +53,10 @@ def test_a_run_that_no_theorem_speaks_of_is_refused_by_its_name():
     deep = SimpleNamespace(
         path="runs/deep",
         config=SimpleNamespace(algorithm=ALGORITHMS["ppo"].default),
-        learner=SimpleNamespace(policy_format=lambda: {"kind": "actor-critic"}),
+        learner=SimpleNamespace(record=lambda state: None),
+        progress=SimpleNamespace(epochs=[1]),
+        states=(),
+        index=lambda seed: 0,
     )
     with pytest.raises(ConfigError, match=r"run of ppo, .*eniac-spi-sample"):
         certify_run(deep)

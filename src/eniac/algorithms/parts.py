@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from eniac.bonuses import BONUSES
@@ -19,6 +18,9 @@ PARTS: dict[type, dict[str, type]] = {
     UpdateRule: {"ppo": PPO},
 }
 """For each kind of part its base class, and those that have a name."""
+
+FIELDS = "__dataclass_fields__"
+"""What a dataclass has."""
 
 KINDS: dict[str, type] = {"bonus": BonusRule, "cover": CoverRule, "update": UpdateRule}
 """The settings that are parts."""
@@ -37,13 +39,12 @@ def find_part(base: type, name: Any, path: str) -> type:
             f"{', '.join(known)}; one of your own is module:name."
         )
     found = import_named(name, path)
-    fits = isinstance(found, type) and issubclass(found, base)
-    if not fits or not dataclasses.is_dataclass(found):
-        raise ConfigError(
-            f"{path} is {name!r}, which is {found!r}; it must be a dataclass that inherits from "
-            f"{base.__module__}.{base.__name__}."
-        )
-    return found
+    if isinstance(found, type) and issubclass(found, base) and hasattr(found, FIELDS):
+        return found
+    raise ConfigError(
+        f"{path} is {name!r}, which is {found!r}; it must be a dataclass that inherits from "
+        f"{base.__module__}.{base.__name__}."
+    )
 
 
 def part_name(part: Any) -> str:
