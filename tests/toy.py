@@ -53,6 +53,7 @@ class Toy(AlgorithmConfig):
     sizes: tuple[int, ...] = (2, 3)
     nan_at: int | None = None
     bad_reward_at: int | None = None
+    on_host: bool = False
     step: Step = field(default_factory=Step)
 
     def summary(self) -> dict[str, object]:
@@ -65,11 +66,12 @@ class Toy(AlgorithmConfig):
 class Learner:
     """A table of `width` states and two actions, of which action 1 gets likelier or not."""
 
-    compiled = True
     rounds = 1
 
     def __init__(self, toy: Toy, sampler: CompiledSampler, evaluation: Evaluation):
         self.toy, self.sampler, self.evaluation = toy, sampler, evaluation
+        self.compiled = not toy.on_host
+        self.step = jax.jit(self.walk) if toy.on_host else self.walk
 
     def init(self, seed: Any) -> State:
         key, weight_key = jax.random.split(jax.random.key(seed))
@@ -93,6 +95,9 @@ class Learner:
         return state
 
     def improve(self, state: State, until: Any) -> tuple[State, dict[str, Array]]:
+        return self.step(state)
+
+    def walk(self, state: State) -> tuple[State, dict[str, Array]]:
         key, noise_key, judge_key = jax.random.split(state.key, 3)
         epoch = state.epoch + 1
         noise = self.toy.step.rate * jax.random.normal(noise_key, (self.toy.width, 2))

@@ -22,6 +22,7 @@ from eniac import (
     train,
 )
 from eniac.runs.checkpoint import list_checkpoints
+from eniac.runs.files import TEMPORARY
 from eniac.runs.log import read_records
 from eniac.runs.program import CompiledProgram
 from eniac.runs.tensors import flatten
@@ -196,6 +197,17 @@ def test_the_checkpoint_before_a_damaged_one_is_resumed(toy_config, tmp_path, co
         resumed.path / "metrics.jsonl"
     ).read_bytes()
     _assert_same(_parameters(whole.path), _parameters(resumed.path))
+
+
+def test_what_an_interrupted_write_left_is_cleaned_up_by_the_next_writer(
+    toy_config, tmp_path, console
+):
+    train(toy_config(epochs=2), console=console)
+    leftover = tmp_path / "run/checkpoints" / f"epoch-000004.safetensors{TEMPORARY}"
+    leftover.write_bytes(b"half")
+    resume(tmp_path / "run", epochs=3, console=console)
+    assert not leftover.exists()
+    assert f"Removed {leftover.name}, a write cut short" in console.file.getvalue()
 
 
 def test_a_folder_that_holds_a_run_is_left_alone(toy_config, console):

@@ -6,16 +6,18 @@ so that a run that continues from it is a run that was never interrupted.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from eniac.errors import CheckpointError
-from eniac.runs.files import remove_leftovers
 from eniac.runs.progress import Progress
 from eniac.runs.tensors import flatten, read_tensors, unflatten, write_tensors
 
 FORMAT = 1
+
+_NAME = re.compile(r"epoch-[0-9]{6,}\.safetensors")
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,14 @@ def checkpoint_path(folder: Path, epoch: int) -> Path:
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
-    """The finished checkpoints in `folder`, newest first."""
-    return sorted(folder.glob("epoch-*.safetensors"), reverse=True)
+    """The finished checkpoints in `folder`, newest first; files of other names are not ours."""
+    named = [path for path in folder.glob("epoch-*.safetensors") if _NAME.fullmatch(path.name)]
+    return sorted(named, key=epoch_of, reverse=True)
+
+
+def epoch_of(path: Path) -> int:
+    """The number of epochs in the name of a checkpoint."""
+    return int(path.stem.removeprefix("epoch-"))
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int) -> Path:
@@ -74,26 +82,48 @@ def newest_checkpoint(
 ) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint in `folder` that is whole, and a warning for each that is not.
 
-    With `log_sizes`, a checkpoint counts as whole only if the logs reach as far as it says.
-    Returns None if there has never been one; raises `CheckpointError` if all are damaged.
+    Only reads: whoever looks at a run must not disturb the process that writes it. That process
+    may delete a checkpoint between our seeing its name and our opening it; then there are newer
+    ones, and we look again. With `log_sizes`, a checkpoint counts as whole only if the logs reach
+    as far as it says. Returns None if there has never been one; raises `CheckpointError` if all
+    are damaged.
     """
-    warnings = [f"Removed {path.name}, a write cut short." for path in remove_leftovers(folder)]
-    paths = list_checkpoints(folder)
+    for _ in range(_LOOKS):
+        try:
+            return _newest_of(list_checkpoints(folder), like, log_sizes)
+        except _Vanished:
+            continue
+    raise CheckpointError(f"The checkpoints in {folder} vanish faster than they can be read.")
+
+
+_LOOKS = 100
+"""How often the names of checkpoints are read anew before we give up on a folder. A second look is
+rare already: it takes a writer that saves twice while one file is opened."""
+
+
+class _Vanished(Exception):
+    """A checkpoint was deleted between being listed and being opened."""
+
+
+def _newest_of(
+    paths: list[Path], like: Any, log_sizes: dict[str, int] | None
+) -> tuple[Checkpoint | None, list[str]]:
     damage = []
     for path in paths:
         try:
             checkpoint = load_checkpoint(path, like)
             _check_logs(path, checkpoint.offsets, log_sizes)
         except CheckpointError as error:
+            if not path.exists():
+                raise _Vanished from None
             damage.append(str(error))
             continue
-        warnings += [f"{text} Using the checkpoint before it." for text in damage]
-        return checkpoint, warnings
+        return checkpoint, [f"{text} Using the checkpoint before it." for text in damage]
     if paths:
         raise CheckpointError(
             "No checkpoint of this run can be used.\n" + "\n".join(f"  {d}" for d in damage)
         )
-    return None, warnings
+    return None, []
 
 
 def _check_logs(path: Path, offsets: dict[str, int], sizes: dict[str, int] | None) -> None:

@@ -20,6 +20,7 @@ from eniac.runs.cache import prepare_jax
 from eniac.runs.checkpoint import (
     Checkpoint,
     checkpoint_path,
+    epoch_of,
     list_checkpoints,
     newest_checkpoint,
     save_checkpoint,
@@ -28,7 +29,7 @@ from eniac.runs.config import Built, Config
 from eniac.runs.diagnostics import Adviser
 from eniac.runs.display import Display
 from eniac.runs.export import export_policies
-from eniac.runs.files import write_json
+from eniac.runs.files import remove_leftovers, write_json
 from eniac.runs.load import Run, load_config
 from eniac.runs.log import METRICS, TIMINGS, Logs, Record, make_record
 from eniac.runs.manifest import Manifest
@@ -111,9 +112,11 @@ def resume(
     config = replace(config, out=folder, **changes)
     built = config.build(env)
     session = _Session(folder, built, console or Console(), finish)
+    leftovers = _guarded(folder, lambda: remove_leftovers(folder))
     sizes = {name: _size(folder / name) for name in (METRICS, TIMINGS)}
     shapes = session.program.shapes
     checkpoint, warnings = newest_checkpoint(folder / "checkpoints", shapes, sizes)
+    warnings = [f"Removed {path.name}, a write cut short." for path in leftovers] + warnings
     if checkpoint is not None and all(verdicts(built.config, checkpoint.progress)):
         met = sorted(set(verdicts(built.config, checkpoint.progress)))
         raise ConfigError(
@@ -376,7 +379,7 @@ def _refuse_nonfinite(
 
 
 def _epoch_of(checkpoints: list[Path]) -> int:
-    return int(checkpoints[0].stem.removeprefix("epoch-")) if checkpoints else 0
+    return epoch_of(checkpoints[0]) if checkpoints else 0
 
 
 def _size(path: Path) -> int:
