@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -27,8 +28,42 @@ class NonFiniteError(RunError):
     """NaN or infinity in a run's state or rewards."""
 
 
+class _Brief(reprlib.Repr):
+    """Values as Python writes them, cut where they are long, many or deep."""
+
+    def __init__(self):
+        super().__init__()
+        self.maxlevel = 4
+        self.maxdict = self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = 8
+        self.maxstring = self.maxother = LONGEST_SHOWN
+
+    def repr_int(self, x: int, level: int) -> str:
+        # Not all of its digits: Python itself refuses to write more than some thousand of them.
+        digits = int(x.bit_length() * 0.30103) + 1
+        return repr(x) if digits <= 40 else f"a number of about {digits} digits"
+
+
+LONGEST_SHOWN = 120
+"""Characters that are shown of a text in an error."""
+
+
+def shown(value: object) -> str:
+    """`value` for an error: as Python writes it, but in one line, and cut where it is long."""
+    text = _Brief().repr(value)
+    text = "".join(x if x.isprintable() else " " for x in text)
+    return text if len(text) <= 3 * LONGEST_SHOWN else text[: 3 * LONGEST_SHOWN] + "..."
+
+
+def name_shown(name: object) -> str:
+    """A name for an error: without quotes where it is short and plain, else as `shown`."""
+    plain = isinstance(name, str) and name.isprintable() and 0 < len(name) <= LONGEST_SHOWN
+    return name if plain else shown(name)  # pyright: ignore[reportReturnType]
+
+
 def suggestion(given: str, allowed: Iterable[str]) -> str:
     """` Did you mean 'x'?` for the nearest allowed name, or nothing if none is near."""
+    if len(given) > LONGEST_SHOWN:
+        return ""  # to compare long texts takes for ever
     names = {name.lower(): name for name in allowed}
     near = difflib.get_close_matches(given.lower(), names, n=1, cutoff=0.5)
     return f" Did you mean {names[near[0]]!r}?" if near else ""
@@ -37,7 +72,7 @@ def suggestion(given: str, allowed: Iterable[str]) -> str:
 def require(condition: bool, name: str, value: object, allowed: str) -> None:
     """Raises a `ConfigError` that names the setting, the value given and what is allowed."""
     if not condition:
-        raise ConfigError(f"{name} is {value!r}; it must be {allowed}.")
+        raise ConfigError(f"{name} is {shown(value)}; it must be {allowed}.")
 
 
 def require_choices(settings: Any, prefix: str = "") -> None:

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eniac.errors import CheckpointError
+import jax
+
+from eniac.errors import CheckpointError, ConfigError, require, shown
+from eniac.runs import dataclass_io
 from eniac.runs.progress import Progress
 from eniac.runs.tensors import flatten, read_tensors, unflatten, write_tensors
 
@@ -68,13 +71,27 @@ def load_checkpoint(path: Path, like: Any) -> Checkpoint:
 
     Raises `CheckpointError` if the file is damaged or holds something else.
     """
-    arrays, note = read_tensors(path)
+    arrays, note = read_tensors(path, like, follow=False)
     if note.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path} has format {note.get('format')}; this version of eniac reads {FORMAT}."
+            f"{path} has format {shown(note.get('format'))}; this version of eniac reads {FORMAT}."
         )
-    progress = Progress.from_dict(note["progress"])
-    return Checkpoint(unflatten(like, arrays, path), progress, note["offsets"])
+    try:
+        progress = Progress.from_dict(note.get("progress"))
+        offsets = dataclass_io.conform(dict[str, int], note.get("offsets"), "offsets")
+        for name, offset in offsets.items():
+            require(offset >= 0, f"offsets.{name}", offset, "0 or more")
+    except ConfigError as error:
+        raise CheckpointError(f"{path} has a damaged note: {error}") from error
+    state = unflatten(like, arrays, path)
+    # All arrays of a run have a row for each of its seeds.
+    rows = {jax.numpy.shape(leaf)[:1] for leaf in jax.tree.leaves(state)}
+    if len(rows) == 1 and rows != {(len(progress.epochs),)}:
+        raise CheckpointError(
+            f"{path} has a damaged note: it is of {len(progress.epochs)} seeds, and its arrays of "
+            f"{next(iter(rows))}."
+        )
+    return Checkpoint(state, progress, offsets)
 
 
 def newest_checkpoint(

@@ -23,7 +23,7 @@ from eniac.algorithms.deep import DeepConfig
 from eniac.envs.base import Environment
 from eniac.envs.host import HostEnv
 from eniac.envs.names import check_name, describe, env_from, find_env
-from eniac.errors import ConfigError, require
+from eniac.errors import ConfigError, require, shown
 from eniac.provable.config import ProvableConfig
 from eniac.runs import dataclass_io
 from eniac.sampling.base import Evaluation
@@ -32,6 +32,9 @@ Option = bool | int | float | str
 
 GIVEN = "given: "
 """How the name of an environment begins that was given as an object, not by its name."""
+
+MOST_SEEDS = 10_000
+"""Seeds of one run, each of which has a log of its own open."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +101,21 @@ class Config:
         for name in (item.name for item in dataclasses.fields(self) if item.name != "algorithm"):
             value = dataclass_io.conform(hints[name], getattr(self, name), name)
             object.__setattr__(self, name, value)
+        for part in (self.algorithm, self.evaluation):
+            _check_counts(part, "evaluation" if part is self.evaluation else "algorithm")
+        require(self.horizon is None or self.horizon < 2**31, "horizon", self.horizon, _32_BITS)
+        for name, text in (
+            ("env", self.env),
+            *(("observation_keys", k) for k in self.observation_keys),
+        ):
+            most = dataclass_io.LONGEST_NAME
+            require(0 < len(text) <= most, name, text, f"of 1 to {most} characters")
         least = {"horizon": 1, "seed": 0, "seeds": 1, "epochs": 1, "steps": 1}
         for name, bound in (least | {"checkpoint_every": 1, "keep": 2}).items():
             value = getattr(self, name)
             require(value is None or value >= bound, name, value, f"{bound} or more")
         require(self.seconds is None or self.seconds > 0, "seconds", self.seconds, "more than 0")
+        require(self.seeds <= MOST_SEEDS, "seeds", self.seeds, f"{MOST_SEEDS:,} or less")
         require(self.seed + self.seeds <= 2**31, "seed", self.seed, "such that all are below 2**31")
         if not self.env.startswith(GIVEN):
             check_name(self.env)
@@ -140,7 +153,7 @@ class Config:
     def from_dict(cls, data: Mapping[str, Any]) -> Config:
         """The config from plain data. Raises `ConfigError` for whatever does not belong there."""
         if not isinstance(data, Mapping):
-            raise ConfigError(f"A configuration is a table of fields, not {data!r}.")
+            raise ConfigError(f"A configuration is a table of fields, not {shown(data)}.")
         if "algorithm" not in data:
             raise ConfigError("algorithm is missing.")
         ready = {"algorithm": _build_algorithm(data["algorithm"])}
@@ -198,7 +211,8 @@ class Config:
     def default_out(self, now: datetime.datetime | None = None) -> Path:
         """Where a run goes whose `out` was not given."""
         date = (now or datetime.datetime.now()).strftime("%Y%m%d-%H%M%S")
-        env = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.env.split("/")[-1])
+        # Cut, because the name of the folder must fit too.
+        env = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.env.split("/")[-1])[:100]
         return Path("runs") / f"{self.algorithm.name}-{env}-{self.seed}-{date}"
 
 
@@ -213,10 +227,24 @@ class Built:
     """the environment that was given as an object, if one was"""
 
 
+_32_BITS = "below 2**31: what is counted in a run has 32 bits"
+
+
+def _check_counts(settings: Any, path: str) -> None:
+    """Requires of every whole number among `settings`, and the parts in them, that arrays can be
+    of that size at all."""
+    for item in dataclasses.fields(settings):
+        value, name = getattr(settings, item.name), f"{path}.{item.name}"
+        if dataclasses.is_dataclass(value):
+            _check_counts(value, name)
+        for number in value if isinstance(value, tuple) else (value,):
+            require(not isinstance(number, int) or abs(number) < 2**31, name, value, _32_BITS)
+
+
 def _build_algorithm(data: Any) -> Any:
     if not isinstance(data, Mapping) or not isinstance(data.get("name"), str):
         raise ConfigError(
-            f"algorithm is {data!r}; it must be a table of fields, with the algorithm's name."
+            f"algorithm is {shown(data)}; it must be a table of fields, with the algorithm's name."
         )
     # The name says which dataclass it is, so that families of algorithms can have their own.
     return dataclass_io.build(type(find_algorithm(data["name"]).default), data, "algorithm")
@@ -226,7 +254,7 @@ def _check_algorithm(algorithm: Any) -> None:
     name = getattr(algorithm, "name", None)
     if not dataclasses.is_dataclass(algorithm) or not isinstance(name, str):
         raise ConfigError(
-            f"algorithm is {algorithm!r}; it must be an algorithm's hyper-parameters, for "
+            f"algorithm is {shown(algorithm)}; it must be an algorithm's hyper-parameters, for "
             "instance ALGORITHMS['ppo'].default."
         )
     expected = type(find_algorithm(name).default)

@@ -20,7 +20,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     temporary = path.with_name(path.name + TEMPORARY)
     try:
-        with open(temporary, "wb") as file:
+        # Not into what is there already: a link could lead anywhere, and a pipe wait for ever.
+        temporary.unlink(missing_ok=True)
+        with open(temporary, "xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from eniac.runs.checkpoint import newest_checkpoint
 from eniac.runs.config import Built, Config
 from eniac.runs.program import make_program, take_seed
 from eniac.runs.progress import Progress
+from eniac.runs.reading import read_json
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,12 @@ def load_config(folder: Path) -> Config:
     """The configuration of the run in `folder`, or a `ConfigError` if there is no run in it."""
     path = folder / "config.json"
     try:
-        data = json.loads(path.read_text())
+        data = read_json(path)
     except FileNotFoundError:
         raise ConfigError(
             f"{folder} is not the folder of a run: it has no config.json. "
             "Give a folder that `eniac train` made."
         ) from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from error
     try:
         return Config.from_dict(data)
     except ConfigError as error:

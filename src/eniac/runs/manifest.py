@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import platform
 import subprocess
@@ -14,8 +13,10 @@ from typing import Any
 import jax
 
 import eniac
+from eniac.errors import RunError
 from eniac.runs.config import Config
 from eniac.runs.files import write_json
+from eniac.runs.reading import read_json
 
 _PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium", "safetensors")
 
@@ -64,9 +65,10 @@ class Manifest:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a run, empty if it has none that can be read."""
     try:
-        return json.loads((folder / "manifest.json").read_text())
-    except (OSError, ValueError):
+        found = read_json(folder / "manifest.json")
+    except (FileNotFoundError, RunError):
         return {}
+    return found if isinstance(found, dict) and isinstance(found.get("sessions"), list) else {}
 
 
 def _now() -> str:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from eniac.errors import ConfigError, require
+from eniac.runs import dataclass_io
 from eniac.runs.config import Config
 
 
@@ -54,14 +56,35 @@ class Progress:
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Progress:
-        returns = [np.nan if value is None else value for value in data["returns"]]
+    def from_dict(cls, data: Any) -> Progress:
+        """The inverse of `to_dict`. **Raises** `ConfigError` for anything else."""
+        told = dataclass_io.build(_Told, data, "progress")
+        if not len(told.epochs) == len(told.steps) == len(told.returns) > 0:
+            raise ConfigError(
+                f"progress has {len(told.epochs)} epochs, {len(told.steps)} steps and "
+                f"{len(told.returns)} returns; it must have one of each for every seed."
+            )
+        returns = [np.nan if value is None else value for value in told.returns]
         return cls(
-            np.array(data["epochs"], np.int64),
-            np.array(data["steps"], np.int64),
+            np.array(told.epochs, np.int64),
+            np.array(told.steps, np.int64),
             np.array(returns, np.float64),
-            float(data["seconds"]),
+            told.seconds,
         )
+
+
+@dataclass(frozen=True)
+class _Told:
+    """`Progress` as it is written."""
+
+    epochs: tuple[int, ...]
+    steps: tuple[int, ...]
+    returns: tuple[float | None, ...]
+    seconds: float
+
+    def __post_init__(self):
+        for number in (*self.epochs, *self.steps, self.seconds):
+            require(number >= 0, "a number in progress", number, "0 or more")
 
 
 def verdicts(config: Config, progress: Progress) -> list[str]:
