@@ -6,7 +6,7 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -31,6 +31,7 @@ from eniac.runs.display import Display
 from eniac.runs.export import export_policies
 from eniac.runs.files import remove_leftovers, write_json
 from eniac.runs.load import Run, load_config
+from eniac.runs.lock import Writer
 from eniac.runs.log import METRICS, TIMINGS, Logs, Record, make_record
 from eniac.runs.manifest import Manifest
 from eniac.runs.program import Outcome, make_program, nonfinite_leaves
@@ -78,8 +79,12 @@ def train(
     config = config.for_object(env)
     built = config.build(env)
     folder = config.out or config.default_out()
-    _create(folder, config)
-    return _Session(folder, built, console or Console(), finish).run(None, [])
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file. Choose another folder with --out.")
+    console = console or Console()
+    with contextlib.closing(built.learner), _writing(folder, console) as writer:
+        _create(folder, config)
+        return _Session(writer, built, console, finish).run(None, [])
 
 
 def resume(
@@ -101,7 +106,8 @@ def resume(
     """
     prepare_jax()
     folder = Path(run)
-    config = load_config(folder)
+    load_config(folder)  # refuses a folder that holds no run, before anything is written there
+    console = console or Console()
     rules = {
         "epochs": epochs,
         "steps": steps,
@@ -109,30 +115,32 @@ def resume(
         "return_above": return_above,
     }
     changes: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
-    config = replace(config, out=folder, **changes)
-    built = config.build(env)
-    session = _Session(folder, built, console or Console(), finish)
-    leftovers = _guarded(folder, lambda: remove_leftovers(folder))
-    sizes = {name: _size(folder / name) for name in (METRICS, TIMINGS)}
-    shapes = session.program.shapes
-    checkpoint, warnings = newest_checkpoint(folder / "checkpoints", shapes, sizes)
-    warnings = [f"Removed {path.name}, a write cut short." for path in leftovers] + warnings
-    if checkpoint is not None and all(verdicts(built.config, checkpoint.progress)):
-        met = sorted(set(verdicts(built.config, checkpoint.progress)))
-        raise ConfigError(
-            f"{folder} has already come to its end ({', '.join(met)}). To go on, set a later one: "
-            f"`eniac resume {folder} --epochs {2 * checkpoint.progress.epoch}`."
-        )
-    if changes:
-        _guarded(folder, lambda: write_json(folder / "config.json", config.to_dict()))
-    return session.run(checkpoint, warnings)
+    with _writing(folder, console) as writer:
+        config = replace(load_config(folder), out=folder, **changes)
+        built = config.build(env)
+        with contextlib.closing(built.learner):
+            session = _Session(writer, built, console, finish)
+            leftovers = remove_leftovers(folder)
+            sizes = {name: _size(folder / name) for name in (METRICS, TIMINGS)}
+            shapes = session.program.shapes
+            checkpoint, warnings = newest_checkpoint(folder / "checkpoints", shapes, sizes)
+            warnings = [f"Removed {path.name}, a write cut short." for path in leftovers] + warnings
+            if checkpoint is not None and all(verdicts(built.config, checkpoint.progress)):
+                met = sorted(set(verdicts(built.config, checkpoint.progress)))
+                raise ConfigError(
+                    f"{folder} has already come to its end ({', '.join(met)}). To go on, set a "
+                    f"later one: `eniac resume {folder} --epochs {2 * checkpoint.progress.epoch}`."
+                )
+            if changes:
+                write_json(folder / "config.json", config.to_dict())
+            return session.run(checkpoint, warnings)
 
 
 class _Session:
     """One stretch of a run, from its start or a checkpoint to its end or an interruption."""
 
-    def __init__(self, folder: Path, built: Built, console: Console, finish: Finish | None):
-        self.folder = folder
+    def __init__(self, writer: Writer, built: Built, console: Console, finish: Finish | None):
+        self.writer, self.folder = writer, writer.folder
         self.finish = finish
         self.built = built
         self.config = built.config
@@ -140,11 +148,8 @@ class _Session:
         self.console = console
 
     def run(self, checkpoint: Checkpoint | None, warnings: list[str]) -> Result:
-        try:
-            return _guarded(self.folder, lambda: self._run(checkpoint, warnings))
-        finally:
-            self.program.close()
-            self.built.learner.close()
+        with contextlib.closing(self.program):
+            return self._run(checkpoint, warnings)
 
     def _run(self, checkpoint: Checkpoint | None, warnings: list[str]) -> Result:
         progress = checkpoint.progress if checkpoint else Progress.start(self.config.seeds)
@@ -215,6 +220,7 @@ class _Session:
             clock = time.perf_counter()
             outcome = self.program.epoch(states, active, self.config.return_above)
             seconds = time.perf_counter() - clock
+            self.writer.check()
             try:
                 _refuse_nonfinite(outcome, active, progress, self.config)
             except NonFiniteError as error:
@@ -331,21 +337,18 @@ def _create(folder: Path, config: Config) -> None:
             f"{folder} already holds a run. Continue it with `eniac resume {folder}`, or choose "
             "another folder with --out."
         )
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder} is a file. Choose another folder with --out.")
-
-    def create() -> None:
-        for name in ("checkpoints", "figures"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        write_json(folder / "config.json", replace(config, out=folder).to_dict())
-
-    _guarded(folder, create)
+    for name in ("checkpoints", "figures"):
+        (folder / name).mkdir(exist_ok=True)
+    write_json(folder / "config.json", replace(config, out=folder).to_dict())
 
 
-def _guarded(folder: Path, work: Any) -> Any:
-    """`work()`, with errors of the file system told in the user's words."""
+@contextlib.contextmanager
+def _writing(folder: Path, console: Console) -> Iterator[Writer]:
+    """The right to write to the run in `folder`; errors of the file system in the user's words."""
     try:
-        return work()
+        folder.mkdir(parents=True, exist_ok=True)
+        with Writer(folder, console.print) as writer:
+            yield writer
     except OSError as error:
         saved = list_checkpoints(folder / "checkpoints")
         kept = (
