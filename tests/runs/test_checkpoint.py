@@ -1,6 +1,8 @@
 import errno
 import os
 import pickle
+import shutil
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +18,7 @@ from eniac.runs.checkpoint import (
     newest_checkpoint,
     save_checkpoint,
 )
+from eniac.runs.identity import Origin, Owner
 from eniac.runs.progress import Progress
 
 
@@ -31,13 +34,14 @@ def _state(seed=0):
 
 
 SHAPES = jax.eval_shape(_state)
+ORIGIN = Origin("this-run", "these-settings", {"jax": "0.1", "devices": 2})
 
 
 def _checkpoint(epoch, seed=0):
     progress = Progress(
         np.array([epoch, 1]), np.array([7 * epoch, 7]), np.array([0.5, np.nan]), 2.5
     )
-    return Checkpoint(_state(seed), progress, {"metrics.jsonl": 10 * epoch})
+    return Checkpoint(_state(seed), progress, {"metrics.jsonl": 10 * epoch}, ORIGIN)
 
 
 def _same(a, b):
@@ -99,12 +103,38 @@ def test_the_checkpoint_before_a_damaged_one_is_used_with_a_warning(tmp_path, da
     assert "epoch-000002.safetensors is damaged" in warnings[0]
 
 
-def test_a_checkpoint_whose_logs_are_gone_is_not_used(tmp_path):
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (b"123456789\n12345", "had 20 bytes, and it has 15"),
+        (b"123456789\n" + 20 * b"1" + b"\n", "which is in the middle of a line now"),
+    ],
+)
+def test_a_checkpoint_whose_logs_are_not_there_is_not_used(tmp_path, log, words):
     save_checkpoint(tmp_path, _checkpoint(1), keep=2)
     save_checkpoint(tmp_path, _checkpoint(2), keep=2)
-    loaded, warnings = newest_checkpoint(tmp_path, SHAPES, {"metrics.jsonl": 15})
+    (tmp_path / "metrics.jsonl").write_bytes(log)
+    loaded, warnings = newest_checkpoint(tmp_path, SHAPES, logs=tmp_path)
     assert loaded.progress.epoch == 1
-    assert "had 20 bytes, and it has 15" in warnings[0]
+    assert words in warnings[0]
+
+
+def test_a_foreign_or_renamed_checkpoint_is_passed_over_with_a_warning(tmp_path):
+    owner = Owner("this-run", frozenset({"these-settings"}))
+    save_checkpoint(tmp_path, _checkpoint(1), keep=9)
+    foreign = replace(_checkpoint(2), origin=replace(ORIGIN, run="that-run"))
+    save_checkpoint(tmp_path, foreign, keep=9)
+    other = replace(_checkpoint(3), origin=replace(ORIGIN, config="those-settings"))
+    save_checkpoint(tmp_path, other, keep=9)
+    shutil.copy(checkpoint_path(tmp_path, 1), checkpoint_path(tmp_path, 4))
+    loaded, warnings = newest_checkpoint(tmp_path, SHAPES, owner)
+    assert loaded.progress.epoch == 1
+    assert loaded.origin == ORIGIN
+    assert [text.split("safetensors ")[1].partition(". Using")[0] for text in warnings] == [
+        "was renamed: it is of epoch 1",
+        "was saved under other settings than config.json has",
+        "is of another run (that-run; this one is this-run)",
+    ]
 
 
 def test_without_a_whole_checkpoint_all_damage_is_told(tmp_path):

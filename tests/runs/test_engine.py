@@ -333,20 +333,6 @@ def test_a_folder_that_is_no_run_is_told(tmp_path, console):
         resume(tmp_path, console=console)
 
 
-def test_a_config_changed_behind_a_run_is_refused_with_the_difference(
-    toy_config, tmp_path, console
-):
-    train(toy_config(), console=console)
-    path = tmp_path / "run/config.json"
-    data = json.loads(path.read_text())
-    data["algorithm"]["width"] = 6
-    path.write_text(json.dumps(data))
-    with pytest.raises(
-        RunError, match=r"expected float32 of shape \(1, 6, 2\), found .*\(1, 5, 2\)"
-    ):
-        resume(tmp_path / "run", epochs=9, console=console)
-
-
 def test_the_return_of_the_first_steps_is_logged_if_asked(toy_config, tmp_path, console):
     train(toy_config(evaluation=Evaluation(episodes=3, first=5)), console=console)
     whole = [(r["return_first_mean"], r["return_mean"]) for r in _records(tmp_path / "run")]

@@ -105,6 +105,7 @@ def resume(rest: list[str]) -> int:
         steps: int | None = None,
         seconds: float | None = None,
         return_above: float | None = None,
+        accept_edited_config: Flag = False,
     ) -> int:
         """Continues a run.
 
@@ -114,6 +115,7 @@ def resume(rest: list[str]) -> int:
             steps: Stop after this many environment steps of a seed.
             seconds: Stop after this much wall-clock time, that already spent included.
             return_above: Stop a seed when its evaluation's mean return is above this.
+            accept_edited_config: Go on though config.json was edited since, with what it says now.
         """
         from eniac.training import resume
 
@@ -124,6 +126,7 @@ def resume(rest: list[str]) -> int:
             steps=steps,
             seconds=seconds,
             return_above=return_above,
+            accept_edited_config=accept_edited_config,
             console=console,
         )
         return report(console, result)

@@ -30,7 +30,7 @@ def use_compilation_cache() -> Path | None:
     root = os.environ.get("ENIAC_CACHE", "~/.cache/eniac")
     if not root:
         return None
-    identity = f"{_processor()} {jax.__version__} {os.environ.get('XLA_FLAGS', '')}"
+    identity = f"{processor()} {jax.__version__} {os.environ.get('XLA_FLAGS', '')}"
     name = "xla-" + hashlib.sha256(identity.encode()).hexdigest()[:16]
     folder = Path(root).expanduser() / name
     try:
@@ -68,7 +68,8 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Name and abilities of the processor, by lines."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

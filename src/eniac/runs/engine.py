@@ -30,10 +30,11 @@ from eniac.runs.diagnostics import Adviser
 from eniac.runs.display import Display
 from eniac.runs.export import export_policies
 from eniac.runs.files import remove_leftovers, write_json
-from eniac.runs.load import Run, load_config
+from eniac.runs.identity import Origin, Owner, changed, fingerprint, made_with, new_run
+from eniac.runs.load import NO_MANIFEST, Run, edits_of, load_asked, load_config
 from eniac.runs.lock import Writer
-from eniac.runs.log import METRICS, TIMINGS, Logs, Record, make_record
-from eniac.runs.manifest import Manifest
+from eniac.runs.log import Logs, Record, make_record
+from eniac.runs.manifest import Manifest, owner_of, read_manifest
 from eniac.runs.program import Outcome, make_program, nonfinite_leaves
 from eniac.runs.progress import Progress, verdicts
 
@@ -83,8 +84,8 @@ def train(
         raise ConfigError(f"{folder} is a file. Choose another folder with --out.")
     console = console or Console()
     with contextlib.closing(built.learner), _writing(folder, console) as writer:
-        _create(folder, config)
-        return _Session(writer, built, console, finish).run(None, [])
+        asked = _create(folder, config)
+        return _Session(writer, built, asked, console, finish).run(new_run(), None, [])
 
 
 def resume(
@@ -95,6 +96,7 @@ def resume(
     steps: int | None = None,
     seconds: float | None = None,
     return_above: float | None = None,
+    accept_edited_config: bool = False,
     console: Console | None = None,
     finish: Finish | None = None,
 ) -> Result:
@@ -102,6 +104,8 @@ def resume(
 
     Stop rules given here replace those of the run. A run that was interrupted before its first
     checkpoint starts over. A run whose environment was given as an object needs it again: `env`.
+    Settings in config.json that decide results and were edited since are refused, because what
+    would follow is the result of neither; `accept_edited_config` takes them all the same.
     Raises as `train` does.
     """
     prepare_jax()
@@ -116,30 +120,69 @@ def resume(
     }
     changes: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
     with _writing(folder, console) as writer:
+        asked = load_asked(folder)
+        manifest = read_manifest(folder)
+        warnings = _look_for_edits(folder, manifest, asked, accept_edited_config)
         config = replace(load_config(folder), out=folder, **changes)
         built = config.build(env)
         with contextlib.closing(built.learner):
-            session = _Session(writer, built, console, finish)
+            session = _Session(writer, built, asked, console, finish)
             leftovers = remove_leftovers(folder)
-            sizes = {name: _size(folder / name) for name in (METRICS, TIMINGS)}
-            shapes = session.program.shapes
-            checkpoint, warnings = newest_checkpoint(folder / "checkpoints", shapes, sizes)
-            warnings = [f"Removed {path.name}, a write cut short." for path in leftovers] + warnings
+            warnings += [f"Removed {path.name}, a write cut short." for path in leftovers]
+            owner = owner_of(manifest)
+            if not manifest and not accept_edited_config:
+                owner = Owner(configs=frozenset({fingerprint(asked)}))
+            checkpoint, damage = newest_checkpoint(
+                folder / "checkpoints", session.program.shapes, owner, logs=folder
+            )
+            warnings += damage
             if checkpoint is not None and all(verdicts(built.config, checkpoint.progress)):
                 met = sorted(set(verdicts(built.config, checkpoint.progress)))
                 raise ConfigError(
                     f"{folder} has already come to its end ({', '.join(met)}). To go on, set a "
                     f"later one: `eniac resume {folder} --epochs {2 * checkpoint.progress.epoch}`."
                 )
+            number = owner.run
+            if checkpoint is not None:
+                number = checkpoint.origin.run
+                warnings += [] if manifest else [NO_MANIFEST]
+                other = changed(checkpoint.origin.made_with, session.origin(number).made_with)
+                warnings += [other] if other else []
             if changes:
-                write_json(folder / "config.json", config.to_dict())
-            return session.run(checkpoint, warnings)
+                # Only these, so that config.json says no more than was asked for.
+                write_json(folder / "config.json", asked | changes | {"out": str(folder)})
+            return session.run(number or new_run(), checkpoint, warnings)
+
+
+def _look_for_edits(
+    folder: Path, manifest: dict[str, Any], asked: dict[str, Any], accept: bool
+) -> list[str]:
+    """Refuses settings that were edited by hand since the run's last session, unless accepted."""
+    edited = edits_of(manifest, asked)
+    if not edited:
+        return []
+    told = f"was edited after the run began: {', '.join(edited)}"
+    if not accept:
+        raise ConfigError(
+            f"{folder / 'config.json'} {told}. To go on with that would give the results of "
+            f"neither. Undo it, or start anew: `eniac train {folder / 'config.json'}`; or accept "
+            f"it: `eniac resume {folder} --accept-edited-config`."
+        )
+    return [f"config.json {told}."]
 
 
 class _Session:
     """One stretch of a run, from its start or a checkpoint to its end or an interruption."""
 
-    def __init__(self, writer: Writer, built: Built, console: Console, finish: Finish | None):
+    def __init__(
+        self,
+        writer: Writer,
+        built: Built,
+        asked: dict[str, Any],
+        console: Console,
+        finish: Finish | None,
+    ):
+        self.asked = asked
         self.writer, self.folder = writer, writer.folder
         self.finish = finish
         self.built = built
@@ -147,13 +190,21 @@ class _Session:
         self.program = make_program(built)
         self.console = console
 
-    def run(self, checkpoint: Checkpoint | None, warnings: list[str]) -> Result:
+    def origin(self, run: str) -> Origin:
+        """What is written in the checkpoints of this session, if it is of `run`."""
+        return Origin(run, fingerprint(self.asked), made_with(self.program.devices))
+
+    def run(self, run: str, checkpoint: Checkpoint | None, warnings: list[str]) -> Result:
+        """Goes on from `checkpoint` until the run's end."""
+        self._origin = self.origin(run)
         with contextlib.closing(self.program):
             return self._run(checkpoint, warnings)
 
     def _run(self, checkpoint: Checkpoint | None, warnings: list[str]) -> Result:
         progress = checkpoint.progress if checkpoint else Progress.start(self.config.seeds)
-        manifest = Manifest(self.folder, self.config, progress.epoch, warnings)
+        manifest = Manifest(
+            self.folder, self._origin.run, self.asked, self.config, progress.epoch, warnings
+        )
         offsets = checkpoint.offsets if checkpoint else {}
         try:
             logs = Logs(self.folder, self.config, offsets, progress.steps.tolist())
@@ -289,7 +340,7 @@ class _Session:
 
     def _save(self, states: Any, progress: Progress, logs: Logs) -> None:
         # The lines first: a checkpoint must never point beyond the end of its logs.
-        checkpoint = Checkpoint(states, progress, logs.sync())
+        checkpoint = Checkpoint(states, progress, logs.sync(), self._origin)
         save_checkpoint(self.folder / "checkpoints", checkpoint, self.config.keep)
 
     def _finish(self, result: Result, warn: Callable[[str], None]) -> None:
@@ -331,7 +382,8 @@ class _Signals:
         self._display.stopping()
 
 
-def _create(folder: Path, config: Config) -> None:
+def _create(folder: Path, config: Config) -> dict[str, Any]:
+    """Makes the folder of a run; returns what its config.json says."""
     if (folder / "config.json").exists():
         raise ConfigError(
             f"{folder} already holds a run. Continue it with `eniac resume {folder}`, or choose "
@@ -339,7 +391,9 @@ def _create(folder: Path, config: Config) -> None:
         )
     for name in ("checkpoints", "figures"):
         (folder / name).mkdir(exist_ok=True)
-    write_json(folder / "config.json", replace(config, out=folder).to_dict())
+    asked = replace(config, out=folder).to_dict()
+    write_json(folder / "config.json", asked)
+    return asked
 
 
 @contextlib.contextmanager
@@ -383,7 +437,3 @@ def _refuse_nonfinite(
 
 def _epoch_of(checkpoints: list[Path]) -> int:
     return epoch_of(checkpoints[0]) if checkpoints else 0
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0

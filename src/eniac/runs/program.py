@@ -47,6 +47,11 @@ class Program(Protocol):
         """The states of all seeds, or their shapes."""
         ...
 
+    @property
+    def devices(self) -> int:
+        """Devices that one program is spread over."""
+        ...
+
     def init(self) -> Any:
         """The states of all seeds before the first epoch, stacked."""
         ...
@@ -79,10 +84,12 @@ class CompiledProgram:
     def __init__(self, learner: Learner[Any], seeds: list[int]):
         self.seeds = np.array(seeds, np.uint32)
         devices = jax.devices()
-        # Every device must get the same number of seeds.
-        count = max(n for n in range(1, len(devices) + 1) if len(seeds) % n == 0)
+        self.devices = devices_for(len(seeds), len(devices))
         mesh = jax.make_mesh(
-            (count,), ("seeds",), axis_types=(AxisType.Auto,), devices=devices[:count]
+            (self.devices,),
+            ("seeds",),
+            axis_types=(AxisType.Auto,),
+            devices=devices[: self.devices],
         )
         spec = PartitionSpec("seeds")
         self._sharding = NamedSharding(mesh, spec)
@@ -137,6 +144,11 @@ class CompiledProgram:
     def _arguments(self, states: Any, active: np.ndarray, until: float | None) -> tuple:
         bound = np.full(len(self.seeds), np.inf if until is None else until, np.float32)
         return states, *jax.device_put((active, bound), self._sharding)
+
+
+def devices_for(num_seeds: int, num_devices: int) -> int:
+    """How many of the devices seeds are spread over: each must get the same number of them."""
+    return max(n for n in range(1, num_devices + 1) if num_seeds % n == 0)
 
 
 def take_seed(states: Any, index: int) -> Any:

@@ -35,6 +35,8 @@ class HostProgram:
     States are stacked over the seeds, and NumPy's: JAX would make 32 bits of 64.
     """
 
+    devices = 1
+
     def __init__(self, built: Built):
         self._built = built
         self.seeds = list(built.config.seed_numbers)
