@@ -143,6 +143,12 @@ class AlgorithmConfig(ABC):
         """`env` as the policies of this algorithm see it."""
         return env
 
+    def memory(self, env: Environment | HostEnv, evaluation: Evaluation) -> dict[str, int]:
+        """Bytes that a seed takes at least beside the state of its learner, by the settings that
+        they come from. These settings must be resolved."""
+        del env, evaluation
+        return {}
+
     @abstractmethod
     def build(
         self,

@@ -162,6 +162,14 @@ def empty(space: Space, num: int) -> Any:
     return jnp.zeros((num, *(space.shape or ())), stored_dtype(space))
 
 
+def element_bytes(space: Space) -> int:
+    """Memory that one element takes as it is stored."""
+    if isinstance(space, gym.Dict | gym.Tuple):
+        parts = space.spaces.values() if isinstance(space, gym.Dict) else space.spaces
+        return sum(map(element_bytes, parts))
+    return math.prod(space.shape or ()) * stored_dtype(space).itemsize
+
+
 def canonical(space: Space, batch: Any) -> Any:
     """Elements of an environment, one or a batch, as stored: numpy arrays in plain containers.
 
