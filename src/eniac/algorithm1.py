@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, Self, TypeVar
 
 from eniac.envs.base import Environment
-from eniac.envs.host import HostEnv
+from eniac.envs.sources import HostEnv
 from eniac.sampling.base import Evaluation
 
 State = TypeVar("State")

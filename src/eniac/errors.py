@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
@@ -60,13 +60,27 @@ def name_shown(name: object) -> str:
     return name if plain else shown(name)  # pyright: ignore[reportReturnType]
 
 
-def suggestion(given: str, allowed: Iterable[str]) -> str:
-    """` Did you mean 'x'?` for the nearest allowed name, or nothing if none is near."""
+def one_line(error: BaseException) -> str:
+    """What an exception says, in one line and with its kind."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def suggestion(
+    given: str,
+    allowed: Iterable[str],
+    alike: Callable[[str], str] = str.lower,
+    most: int = 1,
+) -> str:
+    """` Did you mean 'x'?` for the nearest allowed names, or nothing if none is near.
+
+    Names are compared by what `alike` makes of them.
+    """
     if len(given) > LONGEST_SHOWN:
         return ""  # to compare long texts takes for ever
-    names = {name.lower(): name for name in allowed}
-    near = difflib.get_close_matches(given.lower(), names, n=1, cutoff=0.5)
-    return f" Did you mean {names[near[0]]!r}?" if near else ""
+    names = {alike(name): name for name in allowed}
+    near = difflib.get_close_matches(alike(given), names, n=most)
+    return f" Did you mean {' or '.join(repr(names[one]) for one in near)}?" if near else ""
 
 
 def require(condition: bool, name: str, value: object, allowed: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from eniac.errors import ConfigError, suggestion
+from eniac.errors import ConfigError, one_line, suggestion
 
 
 def lazy_names(
@@ -31,34 +31,52 @@ def resolve(name: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
-def import_named(name: str, what: str) -> Any:
-    """What a user names by `module:attribute`, from Python's path and the current folder.
+def import_named(name: str, what: str, directory: str | None = None) -> Any:
+    """What a user names by `module:name`; `name` may have dots in it.
 
-    **Raises** ConfigError in words, with `what` it was to be, for whatever goes wrong.
+    The module is found as `import_users_module` does. **Raises** ConfigError in words, with `what`
+    it was to be, for whatever goes wrong.
     """
-    module, colon, attribute = name.partition(":")
-    if not (colon and attribute.isidentifier() and all(map(str.isidentifier, module.split(".")))):
+    module, _, path = name.partition(":")
+    if not all(map(str.isidentifier, (*module.split("."), *path.split(".")))):
         raise ConfigError(f"{what} is {name!r}; it must be a known name, or module:name.")
-    here = os.getcwd()
-    added = here not in sys.path and "" not in sys.path
+    found = import_users_module(module, f"{what} is {name!r}", directory)
+    place = getattr(found, "__file__", "built in")
+    for part in path.split("."):
+        if not hasattr(found, part):
+            names = [key for key in dir(found) if not key.startswith("_")]
+            raise ConfigError(
+                f"{what} is {name!r}, but module {module!r} ({place}) has no {path!r}."
+                f"{suggestion(part, names)}"
+            )
+        found = getattr(found, part)
+    return found
+
+
+def import_users_module(module: str, wanted: str, directory: str | None = None) -> Any:
+    """Imports `module` as a program started in `directory`, or in the current folder, would.
+
+    The directory is on the path for this import only, and only if it was not there already: an
+    installed program does not look into the folder it is called in; people do. `wanted` is what
+    was asked for, with which an error begins.
+    """
+    directory = os.getcwd() if directory is None else directory
+    on_path = {os.path.abspath(entry) for entry in sys.path}  # '' is where the program runs
+    added = os.path.abspath(directory) not in on_path
     if added:
-        # A program that is installed does not look into the folder it is called in; people do.
-        sys.path.append(here)
+        sys.path.insert(0, directory)
     try:
-        found = import_module(module)
+        return import_module(module)
     except Exception as error:
-        missing = isinstance(error, ModuleNotFoundError) and error.name == module
-        why = "there is no such module" if missing else f"{type(error).__name__}: {error}"
-        raise ConfigError(
-            f"{what} is {name!r}, but {module} cannot be imported from {here} or Python's path: "
-            f"{why}."
-        ) from error
-    finally:
-        if added:
-            sys.path.remove(here)
-    if not hasattr(found, attribute):
-        names = [key for key in vars(found) if not key.startswith("_")]
-        raise ConfigError(
-            f"{what} is {name!r}, but {module} has no {attribute!r}.{suggestion(attribute, names)}"
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and (module == missing or module.startswith(f"{missing}.")):
+            raise ConfigError(
+                f"{wanted}, but there is no module {missing!r}: looked in {directory} and where "
+                "Python's packages are. Start eniac in the folder that holds it, or install it."
+            ) from error
+        raise ConfigError(f"{wanted}, but importing {module!r} failed: {one_line(error)}") from (
+            error
         )
-    return getattr(found, attribute)
+    finally:
+        if added and directory in sys.path:
+            sys.path.remove(directory)

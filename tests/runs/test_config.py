@@ -154,7 +154,7 @@ def test_parts_of_ones_own_survive_json_by_module_and_name():
     ("bonus", "words"),
     [
         ({"type": "widht"}, ["bonus is 'widht'", "Did you mean 'width'"]),
-        ({"type": "nowhere:Bonus"}, ["nowhere", "no such module"]),
+        ({"type": "nowhere:Bonus"}, ["nowhere", "no module"]),
         ({"type": "parts_by_hand:Constnat"}, ["Constnat", "Did you mean 'Constant'"]),
         ({"type": "json:loads"}, ["json:loads", "inherits from"]),
         ({"type": "parts_by_hand:Constant", "sise": 1.0}, ["bonus.sise is not a field", "'size'"]),

@@ -19,7 +19,7 @@ from eniac.bonuses.zero import Zero
 from eniac.cover import CoverRule, LogDet, Uniform
 from eniac.deep import DeepLearner
 from eniac.envs.base import Environment
-from eniac.envs.host import HostEnv
+from eniac.envs.sources import HostEnv
 from eniac.errors import require, require_choices
 from eniac.memory import require_memory
 from eniac.networks import DEPTHS, MOST_LAYERS

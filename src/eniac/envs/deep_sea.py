@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.envs.base import Environment, Step
-from eniac.envs.exact import Constants, check_count
+from eniac.envs.exact import StaticArrays, check_count
 from eniac.envs.mdp import TabularMDP
 from eniac.envs.pictures import draw_deep_sea
 
@@ -36,7 +36,7 @@ class DeepSea(Environment):
     """
 
     size: int = eqx.field(static=True)
-    exact: Constants = eqx.field(static=True)
+    exact: StaticArrays = eqx.field(static=True)
 
     def __init__(self, size: int = 10, seed: int = 0, randomize_actions: bool = True):
         check_count("size", size, 1)
@@ -45,7 +45,7 @@ class DeepSea(Environment):
         mapping = np.ones((size, size), np.int32)
         if randomize_actions:
             mapping = np.random.default_rng(seed).integers(2, size=(size, size), dtype=np.int32)
-        self.exact = Constants(right_action=mapping)
+        self.exact = StaticArrays(right_action=mapping)
 
     @property
     def right_action(self) -> np.ndarray:

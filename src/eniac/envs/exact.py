@@ -14,7 +14,7 @@ SUM_TOLERANCE = 1e-6
 
 
 @final
-class Constants:
+class StaticArrays:
     """Read-only NumPy arrays, compared and hashed by content.
 
     This is what lets a module carry them as static data: `jit` hashes static data and compares it
@@ -36,14 +36,14 @@ class Constants:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Constants)
+            isinstance(other, StaticArrays)
             and self._hash == other._hash
             and self._arrays.keys() == other._arrays.keys()
             and all(np.array_equal(a, other._arrays[k]) for k, a in self._arrays.items())
         )
 
     def __repr__(self) -> str:
-        return f"Constants({', '.join(f'{k}{a.shape}' for k, a in self._arrays.items())})"
+        return f"StaticArrays({', '.join(f'{k}{a.shape}' for k, a in self._arrays.items())})"
 
 
 def check_distributions(name: str, rows: np.ndarray) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.envs.base import Environment, Step
-from eniac.envs.exact import Constants, check_count
+from eniac.envs.exact import StaticArrays, check_count
 from eniac.envs.mdp import TabularMDP
 from eniac.envs.pictures import draw_lock
 
@@ -48,7 +48,7 @@ class CombinationLock(Environment):
 
     length: int = eqx.field(static=True)
     good_lock: int = eqx.field(static=True)
-    exact: Constants = eqx.field(static=True)
+    exact: StaticArrays = eqx.field(static=True)
 
     def __init__(self, length: int = 10, seed: int = 0):
         check_count("length", length, 2)
@@ -57,7 +57,7 @@ class CombinationLock(Environment):
         self.good_lock = int(seed) % 2
         streams = np.random.SeedSequence(int(seed)).spawn(2)
         codes = [np.random.default_rng(s).integers(NUM_ACTIONS, size=(length, 2)) for s in streams]
-        self.exact = Constants(code=np.stack(codes).astype(np.int32))
+        self.exact = StaticArrays(code=np.stack(codes).astype(np.int32))
 
     @property
     def code(self) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import equinox as eqx
 import numpy as np
 
-from eniac.envs.exact import Constants, check_count
+from eniac.envs.exact import StaticArrays, check_count
 from eniac.envs.mdp import TableBacked, TabularMDP
 
 
@@ -20,7 +20,7 @@ class LogisticMDP(TableBacked):
     """
 
     mdp: TabularMDP
-    exact: Constants = eqx.field(static=True)
+    exact: StaticArrays = eqx.field(static=True)
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class LogisticMDP(TableBacked):
         transition[1:, :, end] = 1
         start = np.eye(end + 1)[0]
         self.mdp = TabularMDP(transition, reward, start, np.arange(end + 1) == end)
-        self.exact = Constants(features=features, theta=theta)
+        self.exact = StaticArrays(features=features, theta=theta)
 
     @property
     def features(self) -> np.ndarray:

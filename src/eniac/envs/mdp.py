@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from eniac.envs.base import Environment, Step
-from eniac.envs.exact import Constants, check_count, check_distributions, cumulative, draw
+from eniac.envs.exact import StaticArrays, check_count, check_distributions, cumulative, draw
 from eniac.envs.pictures import draw_table
 
 LEFT, RIGHT = 0, 1
@@ -31,7 +31,7 @@ class TabularMDP(Environment):
     distributions that do not sum to one, and terminal states that can be left, pay or begin.
     """
 
-    exact: Constants = eqx.field(static=True)
+    exact: StaticArrays = eqx.field(static=True)
 
     def __init__(self, transition: Any, reward: Any, start: Any, terminal: Any = None):
         transition, reward, start = (
@@ -45,7 +45,7 @@ class TabularMDP(Environment):
             raise ValueError(f"reward[{s}, {a}] is {reward[s, a]}; every reward must be finite.")
         terminal = np.zeros(len(start), bool) if terminal is None else np.array(terminal, bool)
         _check_terminal(transition, reward, start, terminal)
-        self.exact = Constants(
+        self.exact = StaticArrays(
             transition=transition,
             reward=reward,
             start=start,
@@ -178,7 +178,7 @@ class LinearMDP(TableBacked):
     """
 
     mdp: TabularMDP
-    exact: Constants = eqx.field(static=True)
+    exact: StaticArrays = eqx.field(static=True)
 
     def __init__(self, features: Any, measures: Any, theta: Any, start: Any):
         features, measures, theta = (
@@ -197,7 +197,7 @@ class LinearMDP(TableBacked):
             raise ValueError(f"theta has shape {theta.shape}; expected [dim] = {(dim,)}.")
         check_distributions("features", features)
         check_distributions("measures", measures)
-        self.exact = Constants(features=features, measures=measures, theta=theta)
+        self.exact = StaticArrays(features=features, measures=measures, theta=theta)
         self.mdp = TabularMDP(features @ measures, features @ theta, start)
 
     @property

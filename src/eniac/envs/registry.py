@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from eniac.errors import suggestion
 from eniac.lazy import resolve
 
 if TYPE_CHECKING:
@@ -146,10 +146,14 @@ def _find_short(id: str) -> tuple[Entry, int]:
     match = re.fullmatch(r"(.+)-(\d+)", id) if isinstance(id, str) else None
     if match and (entry := ENVS.get(f"{match[1]}-v0")):
         return entry, int(match[2])
-    names = {entry.id.lower(): entry.id for entry in ENVS.values()}
-    near = difflib.get_close_matches(re.sub(r"-\d+$", "-v0", str(id)).lower(), names, n=3)
-    hint = f" Did you mean {' or '.join(names[name] for name in near)}?" if near else ""
+    hint = suggestion(str(id), ENVS, without_version, most=3)
     raise ValueError(f"no environment is called {id!r}.{hint} There are: {', '.join(ENVS)}.")
+
+
+def without_version(id: str) -> str:
+    """What is compared of two ids to tell which are near. A number in the place of a version is a
+    size of ours: DeepSee-20 is near DeepSea-v0."""
+    return re.sub(r"^(gymnasium|envpool):|-v?\d+$", "", id).lower()
 
 
 def unwrap(env: Environment) -> Environment:

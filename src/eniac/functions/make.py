@@ -28,7 +28,7 @@ from eniac.functions.linear import Linear
 from eniac.functions.network import Network
 from eniac.functions.tabular import Aggregation, Tabular
 from eniac.functions.trees import Trees
-from eniac.lazy import resolve
+from eniac.lazy import import_named
 
 CLASSES: dict[str, type[FunctionClass]] = {
     each.name: each
@@ -99,12 +99,7 @@ def find_function_class(name: str) -> type[FunctionClass]:
             f"no function class is called {name!r}.{suggestion(name, CLASSES)} There are: "
             f"{', '.join(CLASSES)}; one of your own is named as module:name."
         )
-    try:
-        found = resolve(name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"function_class is {name!r}, which cannot be imported: {error}.") from (
-            error
-        )
+    found = import_named(name, "function_class")
     if not (isinstance(found, type) and issubclass(found, FunctionClass)):
         raise ConfigError(
             f"function_class is {name!r}; it must be a subclass of "

@@ -11,9 +11,9 @@ import gymnasium
 
 from eniac.algorithm1 import AlgorithmConfig
 from eniac.envs.base import Environment
-from eniac.envs.host import HostEnv
 from eniac.envs.mdp import TabularMDP
 from eniac.envs.registry import unwrap
+from eniac.envs.sources import HostEnv
 from eniac.envs.toy_text import tabular_from_gymnasium
 from eniac.errors import ConfigError, require, require_choices
 from eniac.functions.make import make_function_class

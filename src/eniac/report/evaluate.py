@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from eniac.envs.base import Environment
-from eniac.envs.host import HostEnv
+from eniac.envs.sources import HostEnv
 from eniac.runs.load import Run
 from eniac.sampling import make_sampler
 from eniac.sampling.base import Evaluation, summary

@@ -23,8 +23,8 @@ from eniac.algorithm1 import Learner
 from eniac.algorithms import find_algorithm
 from eniac.algorithms.deep import DeepConfig
 from eniac.envs.base import Environment
-from eniac.envs.host import HostEnv
 from eniac.envs.names import check_name, describe, env_from, find_env
+from eniac.envs.sources import HostEnv
 from eniac.errors import ConfigError, require, shown
 from eniac.memory import require_memory
 from eniac.provable.config import ProvableConfig

@@ -8,7 +8,7 @@ from typing import Any
 
 from eniac.algorithm1 import Learner
 from eniac.envs.base import Environment
-from eniac.envs.host import HostEnv
+from eniac.envs.sources import HostEnv
 from eniac.errors import ConfigError, RunError
 from eniac.runs.checkpoint import newest_checkpoint
 from eniac.runs.config import Built, Config
