@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
@@ -87,6 +88,42 @@ def require(condition: bool, name: str, value: object, allowed: str) -> None:
     """Raises a `ConfigError` that names the setting, the value given and what is allowed."""
     if not condition:
         raise ConfigError(f"{name} is {shown(value)}; it must be {allowed}.")
+
+
+def require_kinds(
+    owner: str, parameters: Iterable[inspect.Parameter], options: Mapping[str, Any]
+) -> None:
+    """Requires of the options of `owner` that they are of the kind of its parameters: true or
+    false, a number, or text, as annotations or defaults say.
+
+    To Python the text "no" is true, and a run would go on with the opposite of what was meant.
+    """
+    for parameter in parameters:
+        kinds = _KINDS_OF.get(_kind_of(parameter))
+        if parameter.name in options and kinds is not None:
+            value, (allowed, words) = options[parameter.name], kinds
+            truth = isinstance(value, bool)
+            fits = isinstance(value, allowed) and truth == (allowed is bool)
+            require(fits, f"{parameter.name} of {owner}", value, words)
+
+
+_KINDS_OF: dict[str, tuple[Any, str]] = {
+    "bool": (bool, "True or False"),
+    "int": (int | float, "a number"),
+    "float": (int | float, "a number"),
+    "str": (str, "text"),
+}
+
+
+def _kind_of(parameter: inspect.Parameter) -> str:
+    """The name of the type that is written at a parameter, or that of its default. Where several
+    are allowed, but for None, we do not know better."""
+    if parameter.annotation is parameter.empty:
+        return type(parameter.default).__name__
+    written = inspect.formatannotation(parameter.annotation).strip("'")
+    for around in ("| None", "None |", "Optional[", "typing.", "]"):
+        written = written.replace(around, "")
+    return written.strip()
 
 
 def require_choices(settings: Any, prefix: str = "") -> None:

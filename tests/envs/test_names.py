@@ -215,7 +215,11 @@ def test_what_is_wrong_with_an_envpool_is_told(monkeypatch):
     )
     refused(
         lambda: find_env("envpool:CartPole-v1", {"num_threads": "two"}),
-        "envpool:CartPole-v1 could not be made with options num_threads='two'",
+        "num_threads of envpool:CartPole-v1 is 'two'; it must be a number",
+    )
+    refused(
+        lambda: find_env("envpool:CartPole-v1", {"num_threads": 1.5}),
+        "envpool:CartPole-v1 could not be made with options num_threads=1.5",
     )
     for option, setting in (("seed", "seed"), ("num_envs", "num_envs"), ("batch_size", "num_envs")):
         refused(

@@ -76,6 +76,7 @@ def train(
     prepare_jax()
     config = config.for_object(env)
     built = config.build(env)
+    built.require_memory()
     folder = config.out or config.default_out()
     _create(folder, config)
     return _Session(folder, built, console or Console(), finish).run(None, [])
@@ -110,6 +111,7 @@ def resume(
     changes: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
     config = replace(config, out=folder, **changes)
     built = config.build(env)
+    built.require_memory()
     session = _Session(folder, built, console or Console(), finish)
     sizes = {name: _size(folder / name) for name in (METRICS, TIMINGS)}
     shapes = session.program.shapes

@@ -10,6 +10,7 @@ from eniac.algorithm1 import Learner
 from eniac.envs.base import Environment
 from eniac.envs.sources import HostEnv
 from eniac.errors import ConfigError, RunError
+from eniac.lazy import distrust
 from eniac.runs.checkpoint import newest_checkpoint
 from eniac.runs.config import Built, Config
 from eniac.runs.program import make_program, take_seed
@@ -59,6 +60,7 @@ class Run:
 def load_config(folder: Path) -> Config:
     """The configuration of the run in `folder`, or a `ConfigError` if there is no run in it."""
     path = folder / "config.json"
+    distrust(folder)
     try:
         data = read_json(path)
     except FileNotFoundError:
