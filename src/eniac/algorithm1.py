@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, Self, TypeVar
 
 from eniac.envs.base import Environment
-from eniac.envs.host import HostEnv
+from eniac.envs.sources import HostEnv
 from eniac.sampling.base import Evaluation
 
 State = TypeVar("State")
@@ -142,6 +142,12 @@ class AlgorithmConfig(ABC):
     def adapt(self, env: Environment | HostEnv) -> Environment | HostEnv:
         """`env` as the policies of this algorithm see it."""
         return env
+
+    def memory(self, env: Environment | HostEnv, evaluation: Evaluation) -> dict[str, int]:
+        """Bytes that a seed takes at least beside the state of its learner, by the settings that
+        they come from. These settings must be resolved."""
+        del env, evaluation
+        return {}
 
     @abstractmethod
     def build(

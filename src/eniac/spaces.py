@@ -11,7 +11,7 @@ read. A policy emits an action as an element of `emitted(space)`, flat and count
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -22,7 +22,7 @@ import numpy as np
 from gymnasium import spaces as gym
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from eniac.errors import ConfigError, require, shown, suggestion
+from eniac.errors import ConfigError, require, shown
 
 Space = gymnasium.Space[Any]
 Path = tuple[str | int, ...]
@@ -70,29 +70,6 @@ def check_spaces(observation: Space, action: Space) -> None:
     """Raises `ConfigError` if no policy here can see the one or act in the other."""
     Encoder(observation)
     Encoder(emitted(action))
-
-
-def select_keys(space: Space, keys: Sequence[str]) -> gym.Dict:
-    """The Dict space with only these of its keys."""
-    if not isinstance(space, gym.Dict):
-        raise ConfigError(
-            f"observation_keys is {shown(tuple(keys))}, but the observation space is "
-            f"{shown(space)}, which has no keys; leave observation_keys out."
-        )
-    names = sorted(map(str, space.spaces))
-    require(len(keys) > 0, "observation_keys", tuple(keys), f"some of {', '.join(names)}")
-    for key in keys:
-        if key not in space.spaces:
-            raise ConfigError(
-                f"observation_keys has {key!r}, which the observations do not have; their keys are "
-                f"{', '.join(names)}.{suggestion(str(key), names)}"
-            )
-    return gym.Dict({key: space.spaces[key] for key in keys})
-
-
-def select(observation: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    """The part of a Dict observation, or of a batch of them, that `select_keys` keeps."""
-    return {key: observation[key] for key in keys}
 
 
 def emitted(space: Space) -> Space:
@@ -160,6 +137,14 @@ def empty(space: Space, num: int) -> Any:
     if isinstance(space, gym.Tuple):
         return tuple(empty(part, num) for part in space.spaces)
     return jnp.zeros((num, *(space.shape or ())), stored_dtype(space))
+
+
+def element_bytes(space: Space) -> int:
+    """Memory that one element takes as it is stored."""
+    if isinstance(space, gym.Dict | gym.Tuple):
+        parts = space.spaces.values() if isinstance(space, gym.Dict) else space.spaces
+        return sum(map(element_bytes, parts))
+    return math.prod(space.shape or ()) * stored_dtype(space).itemsize
 
 
 def canonical(space: Space, batch: Any) -> Any:

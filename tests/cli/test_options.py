@@ -93,7 +93,7 @@ def test_a_class_of_critics_has_options_too():
         ("eniac --depth two", "depth is 'two'"),
         ("eniac --depth 2 --preset paper-depth2", "give one of the two"),
         ("npg --preset paper-depth2", "npg has no --preset"),
-        ("eniac --update module_that_is_not:Mine", "there is no such module"),
+        ("eniac --update module_that_is_not:Mine", "there is no module 'module_that_is_not'"),
         ("run.json", "is not the config.json"),
     ],
 )

@@ -12,8 +12,8 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from eniac.envs.host import HostStep, _env_seeds
 from eniac.envs.names import env_from, find_env
+from eniac.envs.stepping import HostStep, env_seeds
 from eniac.errors import ConfigError, RunError
 from envs.counting import (
     NUM_ACTIONS,
@@ -190,7 +190,7 @@ def test_every_real_step_is_seen_once_in_order_as_by_a_plain_loop(opened, way, k
 
 def check_stream(envs, way):
     streams = rollout(envs, SEED, 30)
-    seeds = _env_seeds(SEED, envs.num_envs)
+    seeds = env_seeds(SEED, envs.num_envs)
     if way.startswith("native"):  # which takes one seed
         seeds = [seeds[0] + i for i in range(envs.num_envs)]
     for i, (stream, seed) in enumerate(zip(streams, seeds, strict=True)):
@@ -287,7 +287,7 @@ def test_both_flags_at_once_are_a_termination():
 
 
 def test_seeds_of_environments_differ_and_fit_every_generator():
-    seeds = [set(_env_seeds(seed, 500)) for seed in range(5)]
+    seeds = [set(env_seeds(seed, 500)) for seed in range(5)]
     assert all(len(one) == 500 and max(one) < 2**31 for one in seeds)
     assert len(set.union(*seeds)) >= 2499
     assert all(type(seed) is int for seed in seeds[0])
@@ -513,6 +513,8 @@ def test_chosen_keys_are_all_that_is_seen(how):
 def test_keys_that_are_not_there_and_observations_that_are_no_arrays():
     with pytest.raises(ConfigError, match=r"has 'nothing', but .* has the keys 'inner', 'numbers'"):
         env_from(lambda: Counting("dict"), observation_keys=["nothing"])
+    with pytest.raises(ConfigError, match=r"'inner', 'numbers'. Did you mean 'numbers'\?"):
+        env_from(lambda: Counting("dict"), observation_keys=["number"])
     with pytest.raises(ConfigError, match=r"is no dict: it is Box. Leave observation_keys out"):
         env_from(Counting, observation_keys=["numbers"])
     source = env_from(Counting, {"kind": "text"})
@@ -780,7 +782,7 @@ def test_processes_can_be_had_where_jax_runs_already(tmp_path):
 
 def test_no_jax_is_needed():
     code = (
-        "import sys; from eniac.envs import host, names, toy_text; "
+        "import sys; from eniac.envs import names, sources, toy_text; "
         "envs = names.find_env('CartPole-v1', {}).open(2); envs.begin(0); "
         "import numpy; envs.step(numpy.zeros(2, int)); print('jax' in sys.modules)"
     )

@@ -11,9 +11,10 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from eniac.envs import DeepSea, TimeLimit, unwrap
-from eniac.envs.host import EnvPoolSource, GivenEnv, HostEnv, MadeEnv, VectorEnvSource
-from eniac.envs.names import check_name, describe, env_from, find_env, import_from
+from eniac.envs.names import check_name, describe, env_from, find_env
+from eniac.envs.sources import EnvPoolSource, GivenEnv, HostEnv, MadeEnv, VectorEnvSource
 from eniac.errors import ConfigError
+from eniac.lazy import import_users_module
 from envs.counting import Counting, NativeCounting
 
 USER_MODULE = """
@@ -127,13 +128,13 @@ def test_an_id_with_only_a_native_vector_environment_makes_as_many_as_wanted():
 def test_near_names_come_from_both_registries():
     refused(
         lambda: find_env("DeepSee-20", {}),
-        "no environment is called 'DeepSee-20'. Did you mean DeepSea-v0",
+        "no environment is called 'DeepSee-20'. Did you mean 'DeepSea-v0",
         "'envpool:ID'",
         "'package.module:function'",
     )
-    refused(lambda: check_name("Cartpole-v1"), "Did you mean CartPole-v1")
-    refused(lambda: check_name("CartPole-v7"), "Did you mean CartPole-v")
-    refused(lambda: check_name("gymnasium:CartPol-v1"), "Did you mean gymnasium:CartPole-v1")
+    refused(lambda: check_name("Cartpole-v1"), "Did you mean 'CartPole-v1")
+    refused(lambda: check_name("CartPole-v7"), "Did you mean 'CartPole-v")
+    refused(lambda: check_name("gymnasium:CartPol-v1"), "Did you mean 'gymnasium:CartPole-v1")
     refused(lambda: check_name("Qwxyz-v1"), "no environment is called 'Qwxyz-v1'. Write one of")
 
 
@@ -205,7 +206,7 @@ def test_envpools_ids_are_found():
 def test_what_is_wrong_with_an_envpool_is_told(monkeypatch):
     refused(
         lambda: find_env("envpool:CartPol-v1", {}),
-        "EnvPool has no environment 'CartPol-v1'. Did you mean envpool:CartPole-v1",
+        "EnvPool has no environment 'CartPol-v1'. Did you mean 'envpool:CartPole-v1",
         "envpool.list_all_envs()",
     )
     refused(
@@ -214,7 +215,11 @@ def test_what_is_wrong_with_an_envpool_is_told(monkeypatch):
     )
     refused(
         lambda: find_env("envpool:CartPole-v1", {"num_threads": "two"}),
-        "envpool:CartPole-v1 could not be made with options num_threads='two'",
+        "num_threads of envpool:CartPole-v1 is 'two'; it must be a number",
+    )
+    refused(
+        lambda: find_env("envpool:CartPole-v1", {"num_threads": 1.5}),
+        "envpool:CartPole-v1 could not be made with options num_threads=1.5",
     )
     for option, setting in (("seed", "seed"), ("num_envs", "num_envs"), ("batch_size", "num_envs")):
         refused(
@@ -263,7 +268,7 @@ def test_the_current_folder_is_on_the_path_for_the_import_only(user_module, tmp_
     assert str(tmp_path) not in before
     find_env(f"{user_module}:single", {})
     assert sys.path == before
-    refused(lambda: import_from("breaks", str(tmp_path)), "ZeroDivisionError")
+    refused(lambda: import_users_module("breaks", "it", str(tmp_path)), "ZeroDivisionError")
     assert sys.path == before
     monkeypatch.chdir("/")
     sys.modules.pop(user_module)
@@ -278,18 +283,18 @@ def test_the_current_folder_is_on_the_path_for_the_import_only(user_module, tmp_
 def test_what_is_wrong_with_a_users_function_is_told(user_module, tmp_path):
     refused(
         lambda: find_env("not_there:make", {}),
-        f"there is no module 'not_there', which the environment needs: looked in {os.getcwd()}",
+        f"is 'not_there:make', but there is no module 'not_there': looked in {os.getcwd()}",
         "Start eniac in the folder that holds it, or install it.",
     )
     refused(lambda: find_env("eniac.not_there:make", {}), "no module 'eniac.not_there'")
     refused(
         lambda: find_env("needs:make", {}),
-        "importing 'needs' for the environment failed: ModuleNotFoundError: No module named "
-        "'a_package_that_is_not_there'",
+        "the environment is 'needs:make', but importing 'needs' failed: ModuleNotFoundError: No "
+        "module named 'a_package_that_is_not_there'",
     )
     refused(
         lambda: find_env("breaks:make", {}),
-        "importing 'breaks' for the environment failed: ZeroDivisionError: division by zero",
+        "is 'breaks:make', but importing 'breaks' failed: ZeroDivisionError: division by zero",
     )
     refused(
         lambda: find_env(f"{user_module}:singel", {}),

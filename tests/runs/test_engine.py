@@ -329,7 +329,7 @@ def test_a_folder_that_is_no_run_is_told(tmp_path, console):
     with pytest.raises(ConfigError, match="is not the folder of a run"):
         resume(tmp_path, console=console)
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(RunError, match="cannot be read"):
+    with pytest.raises(RunError, match="is damaged"):
         resume(tmp_path, console=console)
 
 

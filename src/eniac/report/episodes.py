@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from eniac.envs.base import Environment
-from eniac.envs.host import GivenEnv, HostEnv, one_line
-from eniac.errors import RunError
+from eniac.envs.sources import GivenEnv, HostEnv
+from eniac.errors import RunError, one_line
 from eniac.sampling.base import EnvBatch, select
 from eniac.spaces import canonical, to_env
 

@@ -17,9 +17,9 @@ from matplotlib.ticker import MaxNLocator
 
 from eniac.envs.base import Environment
 from eniac.envs.deep_sea import DeepSea
-from eniac.envs.host import HostEnv
 from eniac.envs.mountain_car import GOAL_POSITION, MountainCarContinuous
 from eniac.envs.registry import unwrap
+from eniac.envs.sources import HostEnv
 from eniac.errors import RunError
 from eniac.report.coverage import PARTS_OF_A_PLANE, Visits
 from eniac.report.episodes import Episode, single

@@ -9,21 +9,24 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import importlib.util
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
+import jax
 import tyro
 
 from eniac.algorithm1 import Learner
 from eniac.algorithms import find_algorithm
 from eniac.algorithms.deep import DeepConfig
 from eniac.envs.base import Environment
-from eniac.envs.host import HostEnv
 from eniac.envs.names import check_name, describe, env_from, find_env
+from eniac.envs.sources import HostEnv
 from eniac.errors import ConfigError, require, shown
+from eniac.memory import require_memory
 from eniac.provable.config import ProvableConfig
 from eniac.runs import dataclass_io
 from eniac.sampling.base import Evaluation
@@ -101,8 +104,7 @@ class Config:
         for name in (item.name for item in dataclasses.fields(self) if item.name != "algorithm"):
             value = dataclass_io.conform(hints[name], getattr(self, name), name)
             object.__setattr__(self, name, value)
-        for part in (self.algorithm, self.evaluation):
-            _check_counts(part, "evaluation" if part is self.evaluation else "algorithm")
+        _check_counts(self.algorithm, "algorithm")
         require(self.horizon is None or self.horizon < 2**31, "horizon", self.horizon, _32_BITS)
         for name, text in (
             ("env", self.env),
@@ -225,6 +227,16 @@ class Built:
     env: Environment | HostEnv
     given: Any = None
     """the environment that was given as an object, if one was"""
+
+    def require_memory(self) -> None:
+        """Raises a `ConfigError` if training would take more memory than there is, with about how
+        much. Nothing is asked for yet: arrays are counted by their shapes."""
+        what = f"{self.config.algorithm.name} on {self.config.env!r}"
+        sizes = self.config.algorithm.memory(self.env, self.config.evaluation)
+        require_memory(sizes, what)
+        arrays = [x for x in jax.tree.leaves(self.learner.shapes()) if hasattr(x, "dtype")]
+        state = sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays)
+        require_memory({**sizes, "the state of all seeds": self.config.seeds * state}, what)
 
 
 _32_BITS = "below 2**31: what is counted in a run has 32 bits"

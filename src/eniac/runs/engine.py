@@ -79,6 +79,7 @@ def train(
     prepare_jax()
     config = config.for_object(env)
     built = config.build(env)
+    built.require_memory()
     folder = config.out or config.default_out()
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is a file. Choose another folder with --out.")
@@ -125,6 +126,7 @@ def resume(
         warnings = _look_for_edits(folder, manifest, asked, accept_edited_config)
         config = replace(load_config(folder), out=folder, **changes)
         built = config.build(env)
+        built.require_memory()
         with contextlib.closing(built.learner):
             session = _Session(writer, built, asked, console, finish)
             leftovers = remove_leftovers(folder)

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from eniac.algorithm1 import Learner
 from eniac.errors import CheckpointError, ConfigError, RunError, name_shown, shown
+from eniac.networks import MOST_LAYERS
 from eniac.policies import actor_critic
 from eniac.provable.policies import TablePolicy
 from eniac.runs.checkpoint import FORMAT
@@ -147,7 +148,12 @@ def _policy_shapes(form: Any, num_weights: int) -> Any:
 
 def _check_sizes(sizes: Any) -> None:
     whole = isinstance(sizes, list) and all(type(size) is int for size in sizes)
-    if not whole or not sizes or len(sizes) > 100 or not all(1 <= n <= 10**6 for n in sizes):
+    if (
+        not whole
+        or not sizes
+        or len(sizes) > MOST_LAYERS
+        or not all(1 <= n <= 10**6 for n in sizes)
+    ):
         raise ConfigError(
             f"the sizes of a policy are {shown(sizes)}; they must be whole numbers, 1 up."
         )

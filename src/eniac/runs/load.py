@@ -8,8 +8,9 @@ from typing import Any
 
 from eniac.algorithm1 import Learner
 from eniac.envs.base import Environment
-from eniac.envs.host import HostEnv
+from eniac.envs.sources import HostEnv
 from eniac.errors import ConfigError, RunError, shown
+from eniac.lazy import distrust
 from eniac.runs.checkpoint import newest_checkpoint
 from eniac.runs.config import Built, Config
 from eniac.runs.identity import edits
@@ -60,6 +61,7 @@ class Run:
 
 def load_config(folder: Path) -> Config:
     """The configuration of the run in `folder`, or a `ConfigError` if there is no run in it."""
+    distrust(folder)
     data = load_asked(folder)
     try:
         return Config.from_dict(data)

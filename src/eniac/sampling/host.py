@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from eniac.envs.host import HostEnv, HostEnvs, HostStep
+from eniac.envs.sources import HostEnv
+from eniac.envs.stepping import HostEnvs, HostStep
 from eniac.policies import ActorCritic
 from eniac.sampling.base import (
     EnvBatch,
