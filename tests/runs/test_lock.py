@@ -23,9 +23,8 @@ import os, sys, time
 from pathlib import Path
 from eniac.runs.lock import Writer
 with Writer(Path(sys.argv[1])):
-    child = os.fork() if "fork" in sys.argv else 1
-    if child:
-        print(child, flush=True)
+    if "fork" not in sys.argv or os.fork() == 0:
+        print(os.getpid(), flush=True)
     time.sleep(60)
 """
 
