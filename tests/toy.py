@@ -1,20 +1,9 @@
-"""A learner that compiles in no time: a random walk of a small table, with all a learner has.
-
-Run as a program, it is given lines of `FOLDER OUTPUT DEATH`. For each it starts a process that
-trains or resumes in FOLDER and prints to OUTPUT; it writes the process's number and, when that has
-ended, its exit code. DEATH is `-`, or `CALL:COUNT`: then the process kills itself with SIGKILL just
-before the COUNT-th call of `os.fsync`, `os.replace` or `Path.unlink`, or in the middle of the
-COUNT-th `write` of a whole file.
-"""
+"""A learner that compiles in no time: a random walk of a small table, with all a learner has."""
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,8 +14,6 @@ from eniac.algorithms import ALGORITHMS
 from eniac.provable.policies import TablePolicy
 from eniac.sampling.base import Evaluation, summary
 from eniac.sampling.compiled import CompiledSampler
-
-EPOCHS = 120
 
 
 class State(NamedTuple):
@@ -48,13 +35,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Toy(AlgorithmConfig):
+    room_setting = "room"
+
     name: str = "toy"
     width: int = 5
     sizes: tuple[int, ...] = (2, 3)
     nan_at: int | None = None
     bad_reward_at: int | None = None
     on_host: bool = False
+    room: int | None = None
     step: Step = field(default_factory=Step)
+
+    @property
+    def max_epochs(self) -> int | None:
+        return self.room
 
     def summary(self) -> dict[str, object]:
         return {"width": self.width}
@@ -142,98 +136,8 @@ class Row:
     description: str
     default: Toy
 
+    choices: ClassVar[tuple[str, ...]] = ()
+
 
 def register() -> None:
     ALGORITHMS["toy"] = Row("toy", "a random walk of weights", Toy())  # pyright: ignore
-
-
-def _die_at(call: str, count: int) -> None:
-    from eniac.runs import files
-
-    calls = 0
-
-    def count_or_die() -> None:
-        nonlocal calls
-        calls += 1
-        if calls == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def dying(function: Any) -> Any:
-        def wrapper(*arguments: Any, **more: Any) -> Any:
-            count_or_die()
-            return function(*arguments, **more)
-
-        return wrapper
-
-    class HalfWritten:
-        def __init__(self, file: Any):
-            self.file = file
-
-        def __enter__(self) -> HalfWritten:
-            self.file.__enter__()
-            return self
-
-        def __exit__(self, *error: Any) -> None:
-            self.file.__exit__(*error)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.file, name)
-
-        def write(self, content: bytes) -> None:
-            self.file.write(content[: len(content) // 2])
-            self.file.flush()
-            count_or_die()
-            self.file.write(content[len(content) // 2 :])
-
-    if call == "write":
-        files.open = lambda *arguments: HalfWritten(open(*arguments))  # noqa: SIM115
-    elif call == "unlink":
-        Path.unlink = dying(Path.unlink)
-    else:
-        setattr(os, call, dying(getattr(os, call)))
-
-
-def _run(folder: Path, death: str) -> None:
-    if death != "-":
-        call, count = death.split(":")
-        _die_at(call, int(count))
-    if (folder / "config.json").exists():
-        resume(folder)
-    else:
-        train(
-            Config(
-                Toy(),  # pyright: ignore
-                env="Chain-4",
-                horizon=5,
-                seeds=2,
-                epochs=EPOCHS,
-                evaluation=Evaluation(episodes=3),
-                checkpoint_every=3,
-                keep=2,
-                out=folder,
-            )
-        )
-
-
-def main() -> None:
-    # Everything is imported once, but JAX's backend, which does not survive a fork, is started by
-    # each process for itself.
-    register()
-    for line in sys.stdin:
-        folder, output, death = line.split()
-        process = os.fork()
-        if process == 0:
-            with open(output, "w", buffering=1) as file:
-                os.dup2(file.fileno(), 1)
-                os.dup2(file.fileno(), 2)
-                _run(Path(folder), death)
-            os._exit(0)
-        print(process, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
-
-
-if __name__ == "__main__":
-    from eniac import Config
-    from eniac.runs.engine import resume, train
-
-    main()

@@ -110,6 +110,8 @@ class AlgorithmConfig(ABC):
     """the probability of failure that a certificate is for"""
     always_ends: bool = False
     """whether a run ends after `default_epochs` whatever its stop rules are"""
+    room_setting: str | None = None
+    """the setting that says for how many epochs there is room, `max_epochs`"""
 
     @property
     def max_epochs(self) -> int | None:

@@ -151,12 +151,11 @@ PROGRAMS = {"compiled": CompiledProgram, "host": HostProgram}
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)
-def test_of_two_that_continue_a_run_at_once_one_is_refused_and_the_other_ends_well(
+def test_of_several_that_want_to_write_a_run_all_but_one_are_refused_and_that_one_ends_well(
     toy_config, tmp_path, console, monkeypatch, kind
 ):
     algorithm = toy.Toy(on_host=kind == "host")
     whole = train(toy_config(algorithm, epochs=6, out=tmp_path / "whole"), console=console)
-    train(toy_config(algorithm, epochs=2), console=console)
     refused, epoch = [], PROGRAMS[kind].epoch
 
     def another():
@@ -176,7 +175,7 @@ def test_of_two_that_continue_a_run_at_once_one_is_refused_and_the_other_ends_we
         return epoch(*arguments)
 
     monkeypatch.setattr(PROGRAMS[kind], "epoch", disturbed)
-    ended = resume(tmp_path / "run", epochs=6, console=console)
+    ended = train(toy_config(algorithm, epochs=6), console=console)
     assert len(refused) == 2
     assert (ended.path / "metrics.jsonl").read_bytes() == (
         whole.path / "metrics.jsonl"

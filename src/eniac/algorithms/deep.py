@@ -59,6 +59,8 @@ class RollInRule:
 class DeepConfig(AlgorithmConfig):
     """A deep algorithm: networks for policy and critic; a cover, a bonus and an update as parts."""
 
+    room_setting = "capacity"
+
     name: str = "ppo"
     """the algorithm's row in the table"""
     hidden: tuple[int, ...] = DEPTHS[2]

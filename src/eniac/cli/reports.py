@@ -304,10 +304,8 @@ def certify(rest: list[str]) -> int:
 
 def open_run(folder: Path) -> Any:
     """The run in `folder`; what was wrong with its checkpoints goes to standard error."""
-    from eniac.runs.cache import prepare_jax
     from eniac.runs.load import load_run
 
-    prepare_jax()
     run = load_run(folder)
     for warning in run.warnings:
         print(f"Warning: {warning}", file=sys.stderr)

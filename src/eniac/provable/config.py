@@ -34,6 +34,7 @@ class ProvableConfig(AlgorithmConfig):
     """
 
     always_ends = True
+    room_setting = "N"
 
     name: str = "eniac-spi-sample"
     """the algorithm's row in the table"""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
+import re
 from pathlib import Path
 
 import jax
@@ -49,16 +51,24 @@ def use_all_cores() -> None:
     """Makes every core that this process may use a device of JAX, for seeds to be spread over.
 
     A number that was already chosen is left alone. Does nothing once JAX has started its backend:
-    the number of devices is fixed from then on.
+    the number of devices is fixed from then on (`default_devices` tells what it would have been).
     """
+    if _chosen_devices() is None:
+        with contextlib.suppress(RuntimeError):
+            jax.config.update("jax_num_cpu_devices", num_cores())
+
+
+def default_devices() -> int:
+    """Devices that JAX has if a run is the first to use it: as many as were chosen, or cores."""
+    return _chosen_devices() or num_cores()
+
+
+def _chosen_devices() -> int | None:
     chosen = jax.config.values["jax_num_cpu_devices"]
-    flags = os.environ.get("XLA_FLAGS", "")
-    if (chosen is not None and chosen > 0) or "xla_force_host_platform_device_count" in flags:
-        return
-    try:
-        jax.config.update("jax_num_cpu_devices", num_cores())
-    except RuntimeError:
-        return
+    if chosen is not None and chosen > 0:
+        return chosen
+    flag = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    return int(flag[1]) if flag else None
 
 
 def num_cores() -> int:

@@ -147,6 +147,12 @@ class Config:
         rules = (self.epochs, self.steps, self.seconds, self.return_above)
         return any(rule is not None for rule in rules)
 
+    def ends_after(self, algorithm: Any) -> int | None:
+        """Epochs after which a run ends, if any; `algorithm` is this config's, resolved."""
+        if self.epochs is None and (algorithm.always_ends or not self.has_stop_rule):
+            return algorithm.default_epochs
+        return self.epochs
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON. `from_dict` is its inverse."""
         return dataclass_io.plain(self)
@@ -204,9 +210,7 @@ class Config:
             raise ConfigError(
                 f"{self.algorithm.name} cannot run on {self.env!r}: {error}"
             ) from error
-        epochs = self.epochs
-        if algorithm.always_ends or not self.has_stop_rule:
-            epochs = epochs or algorithm.default_epochs
+        epochs = self.ends_after(algorithm)
         config = replace(self, algorithm=algorithm, evaluation=evaluation, epochs=epochs)
         return Built(config, learner, judging, given)
 

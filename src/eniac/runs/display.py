@@ -16,6 +16,8 @@ from rich.text import Text
 from eniac.runs.config import Config
 from eniac.runs.progress import Progress, fraction
 
+_EPOCH = "Finishing the epoch, then saving"
+
 
 class Display:
     """Shows a run as it goes, on `console`. In a terminal the picture is redrawn in place."""
@@ -26,6 +28,7 @@ class Display:
         self._live: Live | None = None
         self._spinner = Spinner("dots", style="cyan")
         self._status = "Starting"
+        self._to_finish = _EPOCH
         self._numbers: list[tuple[str, str]] = []
         self._done: float | None = None
         self._left = ""
@@ -47,15 +50,15 @@ class Display:
             self._live.stop()
             self._live = None
 
-    def say(self, text: str) -> None:
-        """What is going on, now that it is not an epoch."""
-        self._status = text
+    def say(self, text: str, to_finish: str = _EPOCH) -> None:
+        """What is going on, now that it is not an epoch; and what an interrupt has to wait for."""
+        self._status, self._to_finish = text, to_finish
         if self._live is None:
             self._print(text)
 
     def stopping(self) -> None:
         """An interrupt was noticed. Called by a signal handler, so nothing is printed here."""
-        self._status = "Finishing the epoch, then saving. Ctrl-C again aborts at once"
+        self._status = f"{self._to_finish}. Ctrl-C again aborts at once"
 
     def warn(self, text: str) -> None:
         """Something the user should know, which does not stop the run."""

@@ -93,13 +93,6 @@ def _fields(data: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]
             yield f"{path}{name}", value
 
 
-_WORDS = {
-    "devices": "devices {} then and {} now",
-    "cores": "cores {} then and {} now",
-    "processor": "the processor {} then and {} now",
-}
-
-
 def made_with(devices: int) -> dict[str, str | int]:
     """What the last bits of a run's numbers depend on, besides its settings.
 
@@ -117,19 +110,19 @@ def made_with(devices: int) -> dict[str, str | int]:
     }
 
 
-def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """A warning if what a run was made with so far is not what it goes on with."""
+def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """A warning, if what a run was made with so far is not what it goes on with."""
     told = [
-        _WORDS.get(name, f"{name} {{}} then and {{}} now").format(then.get(name, "?"), value)
+        f"{name} {then.get(name, '?')} then and {value} now"
         for name, value in now.items()
         if then.get(name) != value
     ]
     if not told:
-        return None
-    return (
+        return []
+    return [
         f"The run goes on under other circumstances than it was saved under: {', '.join(told)}. "
         "Its results can differ in the last bits from those of a run never interrupted."
-    )
+    ]
 
 
 def processor_name() -> str:

@@ -11,12 +11,14 @@ from eniac.envs.base import Environment
 from eniac.envs.sources import HostEnv
 from eniac.errors import ConfigError, RunError, shown
 from eniac.lazy import distrust
+from eniac.runs.cache import prepare_jax
 from eniac.runs.checkpoint import newest_checkpoint
 from eniac.runs.config import Built, Config
 from eniac.runs.identity import edits
 from eniac.runs.manifest import owner_of, read_manifest
 from eniac.runs.program import make_program, take_seed
 from eniac.runs.progress import Progress
+from eniac.runs.proposals import resume_command
 from eniac.runs.reading import read_json
 
 
@@ -100,13 +102,16 @@ def load_run(folder: Path | str, env: Any = None) -> Run:
 
     `env` is the environment of a run that was given one as an object.
     """
+    prepare_jax()
     folder = Path(folder)
-    built = load_config(folder).build(env)
+    config = load_config(folder)
+    built = config.build(env)
     program = make_program(built)
     manifest = read_manifest(folder)
     found, warnings = newest_checkpoint(folder / "checkpoints", program.shapes, owner_of(manifest))
     if found is None:
-        raise RunError(f"{folder} has no checkpoint yet. Continue it with `eniac resume {folder}`.")
+        command = resume_command(folder, config)
+        raise RunError(f"{folder} has no checkpoint yet. Continue it with `{command}`.")
     edited = edits_of(manifest, load_asked(folder))
     if edited:
         warnings.append(f"config.json was edited after the run began: {', '.join(edited)}.")

@@ -21,6 +21,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from jaxtyping import Array, Bool, Float, UInt
 
 from eniac.algorithm1 import Learner, epoch
+from eniac.runs.cache import default_devices
 from eniac.runs.config import Built
 from eniac.sampling.compiled import when
 
@@ -121,7 +122,9 @@ class CompiledProgram:
 
     def init(self) -> Any:
         seeds = jax.device_put(self.seeds, self._sharding)
-        return interruptible(lambda: jax.block_until_ready(self._start(seeds)))
+        # As `place` has them: where arrays lie is part of a program, and a run that is resumed has
+        # to compile, or find in the cache, the program that it began with.
+        return interruptible(lambda: jax.block_until_ready(self.place(self._start(seeds))))
 
     def place(self, states: Any) -> Any:
         return jax.device_put(states, self._sharding)
@@ -149,6 +152,23 @@ class CompiledProgram:
 def devices_for(num_seeds: int, num_devices: int) -> int:
     """How many of the devices seeds are spread over: each must get the same number of them."""
     return max(n for n in range(1, num_devices + 1) if num_seeds % n == 0)
+
+
+def too_few_devices(program: Program, num_seeds: int) -> list[str]:
+    """A warning, if seeds are spread over fewer devices than by default, because JAX was started
+    by somebody else before: then XLA compiles, and rounds, differently."""
+    wanted = devices_for(num_seeds, default_devices())
+    if not isinstance(program, CompiledProgram) or program.devices >= wanted:
+        return []
+    if jax.devices()[0].platform != "cpu":
+        return []
+    return [
+        f"JAX was started before this run, with {len(jax.devices())} of the "
+        f"{default_devices()} devices that it would have had, so that the seeds are computed on "
+        f"{program.devices} instead of {wanted}: slower, and results can differ in the last bits "
+        f"from those of the command line. Setting JAX_NUM_CPU_DEVICES={default_devices()} in the "
+        "environment, or using JAX only after `eniac.train` has begun, mends it."
+    ]
 
 
 def take_seed(states: Any, index: int) -> Any:
