@@ -1,9 +1,6 @@
-import errno
 import gc
 import json
 import logging
-import os
-import signal
 
 import jax
 import numpy as np
@@ -249,80 +246,6 @@ def test_nan_in_rewards_stops_the_run(toy_config, tmp_path, console):
     with pytest.raises(NonFiniteError, match=r"1 rewards that are NaN or infinite in epoch 1 of"):
         train(toy_config(toy.Toy(bad_reward_at=1)), console=console)
     assert load_run(tmp_path / "run").progress.epoch == 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_finishes_the_epoch_and_saves(toy_config, tmp_path, console, monkeypatch, number):
-    whole = train(toy_config(epochs=6, out=tmp_path / "whole"), console=console)
-    epoch = CompiledProgram.epoch
-
-    def interrupted(self, states, active, until):
-        if states.epoch[0] == 2:
-            os.kill(os.getpid(), number)
-        return epoch(self, states, active, until)
-
-    before = signal.getsignal(number)
-    with monkeypatch.context() as patch:
-        patch.setattr(CompiledProgram, "epoch", interrupted)
-        result = train(toy_config(epochs=6, checkpoint_every=100), console=console)
-    assert signal.getsignal(number) is before
-    assert result.signal == number
-    assert result.progress.epoch == 3
-    assert result.ended == f"interrupted by {number.name}"
-    resume(result.path, console=console)
-    assert (whole.path / "metrics.jsonl").read_bytes() == (
-        result.path / "metrics.jsonl"
-    ).read_bytes()
-
-
-def test_a_second_interrupt_aborts_at_once(toy_config, tmp_path, console, monkeypatch):
-    def never_ends(self, states, active, until):
-        for _ in range(2):
-            os.kill(os.getpid(), signal.SIGINT)
-        raise AssertionError("the second signal came through")
-
-    monkeypatch.setattr(CompiledProgram, "epoch", never_ends)
-    with pytest.raises(KeyboardInterrupt, match=r"up to epoch 0: `eniac resume"):
-        train(toy_config(), console=console)
-    assert json.loads((tmp_path / "run/manifest.json").read_text())["ended"] == "aborted"
-    assert load_run(tmp_path / "run").progress.epoch == 0
-
-
-def test_a_full_disk_is_told_and_what_was_saved_stays(toy_config, tmp_path, console, monkeypatch):
-    whole = train(toy_config(epochs=6, out=tmp_path / "whole"), console=console)
-    fsync, full = os.fsync, [False]
-
-    def filling(descriptor):
-        if full[0]:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        fsync(descriptor)
-
-    epoch = CompiledProgram.epoch
-
-    def counting(self, states, active, until):
-        full[0] = bool(states.epoch[0] >= 3)
-        return epoch(self, states, active, until)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", filling)
-        patch.setattr(CompiledProgram, "epoch", counting)
-        with pytest.raises(RunError) as caught:
-            train(toy_config(epochs=6), console=console)
-    for words in ("No space left on device", "up to epoch 2", "eniac resume"):
-        assert words in str(caught.value)
-    assert load_run(tmp_path / "run").progress.epoch == 2
-    resumed = resume(tmp_path / "run", console=console)
-    assert (whole.path / "metrics.jsonl").read_bytes() == (
-        resumed.path / "metrics.jsonl"
-    ).read_bytes()
-
-
-def test_a_folder_that_cannot_be_made_is_told(toy_config, tmp_path, console):
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ConfigError, match="is a file"):
-        train(toy_config(out=tmp_path / "file"), console=console)
-    with pytest.raises(RunError, match=r"Cannot write to .*Not a directory"):
-        train(toy_config(out=tmp_path / "file" / "run"), console=console)
 
 
 def test_a_folder_that_is_no_run_is_told(tmp_path, console):

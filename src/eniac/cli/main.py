@@ -5,6 +5,7 @@ Each command is imported when it is called, and nothing heavy here, so that help
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -32,6 +33,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `argv`, by default that of the process; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    code = _exit_code(arguments)
+    if argv is None and code > 128:
+        # What was interrupted, an epoch or the compiler, may still compute in a thread; leave
+        # without waiting for it.
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _exit_code(arguments: list[str]) -> int:
     try:
         return _dispatch(arguments)
     except EniacError as error:
@@ -39,11 +52,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2 if isinstance(error, ConfigError) else 1
     except KeyboardInterrupt as error:
         complain(str(error) or "Aborted.")
-        sys.stdout.flush()
-        sys.stderr.flush()
-        if argv is None:
-            # The epoch that was aborted still computes in a thread; leave without waiting for it.
-            os._exit(130)
         return 130
     except BrokenPipeError:
         # Whoever read our output has gone, `head` for instance; there is nobody left to tell.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 from collections.abc import Iterator, Sequence
@@ -24,15 +25,15 @@ def report(console: Console, result: Any) -> int:
 
     path, epoch = result.path, result.progress.epoch
     if result.signal is not None:
-        trained = result.steps > 0
         text = f"Stopped after epoch {epoch}, and saved. To go on:"
-        if not trained:
+        if not result.steps:
             text = (
                 f"Stopped before epoch {epoch + 1}: nothing was trained in this session. To go on:"
             )
-        console.print(text, highlight=False)
         command = resume_command(path, result.config)
-        console.print(f"  {command}", highlight=False, soft_wrap=True, style="bold")
+        with contextlib.suppress(OSError):  # of a terminal that was closed
+            console.print(text, highlight=False)
+            console.print(f"  {command}", highlight=False, soft_wrap=True, style="bold")
         return 128 + result.signal
     shown = show_returns(result.progress.returns)
     rows = Table.grid(padding=(0, 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -36,18 +37,20 @@ class Display:
 
     def __enter__(self) -> Display:
         if self._console.is_terminal:
-            self._live = Live(
+            self._live = _Live(
                 console=self._console,
                 refresh_per_second=8,
                 transient=True,
                 get_renderable=self._render,
             )
-            self._live.start()
+            with _nobody_there():
+                self._live.start()
         return self
 
     def __exit__(self, *error: Any) -> None:
         if self._live is not None:
-            self._live.stop()
+            with _nobody_there():
+                self._live.stop()
             self._live = None
 
     def say(self, text: str, to_finish: str = _EPOCH) -> None:
@@ -62,7 +65,8 @@ class Display:
 
     def warn(self, text: str) -> None:
         """Something the user should know, which does not stop the run."""
-        self._console.print(Text(f"Warning: {text}", style="yellow"), soft_wrap=True)
+        with _nobody_there():
+            self._console.print(Text(f"Warning: {text}", style="yellow"), soft_wrap=True)
 
     def update(self, progress: Progress, steps_per_second: float) -> None:
         """After an epoch of a run."""
@@ -81,7 +85,8 @@ class Display:
             self._print(line + (f"  {self._status}" if self._status else ""))
 
     def _print(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        with _nobody_there():
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _render(self) -> RenderableType:
         title = f"{self._config.algorithm.name} on {self._config.env}"
@@ -109,6 +114,18 @@ class Display:
             self._first = (self._done, now)
         done, since = self._done - self._first[0], now - self._first[1]
         return duration((1.0 - self._done) * since / done) if done > 0 else ""
+
+
+class _Live(Live):
+    def refresh(self) -> None:
+        with _nobody_there():
+            super().refresh()
+
+
+def _nobody_there() -> contextlib.AbstractContextManager[Any]:
+    """A terminal that was closed, or a pipe whose reader has ended, is no reason to end a run: it
+    goes on in silence. rich leaves the program when a pipe breaks."""
+    return contextlib.suppress(OSError, SystemExit)
 
 
 def show_returns(returns: np.ndarray) -> str:

@@ -92,8 +92,6 @@ def train(
         clear(folder)
         asked = replace(config, out=folder).to_dict()
         try:
-            for name in ("checkpoints", "figures"):
-                (folder / name).mkdir(exist_ok=True)
             write_json(folder / CONFIG, asked)
             return _Session(writer, built, asked, console, finish).run(new_run(), None, [])
         except Exception:
@@ -156,15 +154,14 @@ def resume(
 
 @contextlib.contextmanager
 def _writing(folder: Path, config: Config, console: Console) -> Iterator[Writer]:
-    """The right to write to the run in `folder`. What the machine has too little of, disk or
-    memory, is told in the user's words."""
+    """The right to write to the run in `folder`; what the machine has too little of, disk or
+    memory, in the user's words."""
+    began = False
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        try:
-            with Writer(folder, console.print) as writer:
-                yield writer
-        finally:
-            remove_empty(folder)
+        with Writer(folder, console.print) as writer:
+            began = True
+            yield writer
     except (OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, OSError):
             what = error.strerror or str(error)
@@ -173,12 +170,15 @@ def _writing(folder: Path, config: Config, console: Console) -> Iterator[Writer]
             trouble = f"There is not enough memory: {_first_line(error)}"
         else:
             raise
-        raise RunError(f"{trouble} {_what_is_left(folder, config)}") from error
+        gone = began and not folder.exists()
+        left = "The folder is gone, and what was saved there with it."
+        raise RunError(f"{trouble} {left if gone else _left(folder, config)}") from error
+    finally:
+        remove_empty(folder)
 
 
-def _what_is_left(folder: Path, config: Config) -> str:
-    if not folder.exists():
-        return "The folder is gone, and what was saved there with it."
+def _left(folder: Path, config: Config) -> str:
+    """What there is to go on from after a failure."""
     saved = list_checkpoints(folder / "checkpoints")
     if not saved:
         return "Nothing was saved yet."
@@ -269,6 +269,8 @@ class _Session:
 
     def _run(self, checkpoint: Checkpoint | None, warnings: list[str]) -> Result:
         progress = checkpoint.progress if checkpoint else Progress.start(self.config.seeds)
+        for name in ("checkpoints", "figures"):
+            (self.folder / name).mkdir(exist_ok=True)
         manifest = Manifest(
             self.folder, self._origin.run, self.asked, self.config, progress.epoch, warnings
         )

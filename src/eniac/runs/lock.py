@@ -161,9 +161,14 @@ class Writer:
             return False
         if not self._in_place(descriptor):
             return False
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(asdict(self._me)).encode(), 0)
-        os.fsync(descriptor)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(asdict(self._me)).encode(), 0)
+            os.fsync(descriptor)
+        except OSError:  # a full disk: nothing of ours may stay
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+            raise
         return True
 
     def _outlive(self, descriptor: int, holder: Holder | None) -> bool:

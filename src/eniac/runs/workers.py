@@ -20,6 +20,7 @@ from eniac.algorithm1 import Learner, epoch
 from eniac.errors import ConfigError, EniacError, NonFiniteError, RunError
 from eniac.runs.config import Built, Config
 from eniac.runs.program import Outcome, interruptible, take_seed
+from eniac.runs.signals import STOPPING
 from eniac.runs.tensors import flatten, unflatten
 
 _ERRORS: dict[str, type[EniacError]] = {
@@ -158,14 +159,16 @@ class _Worker:
 
     def close(self) -> None:
         self.connection.close()
-        self._process.terminate()
+        self._process.kill()
         self._process.wait()
 
 
 def _work(descriptor: int) -> None:
     """What a worker does: builds the learner of the config it is sent, then epochs on demand."""
-    # Ctrl-C is for the process that we work for; when it goes, so do we.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C, and what a closed terminal or a cluster sends to all processes, is for the one that we
+    # work for, which wants this epoch finished; when it goes, so do we.
+    for number in STOPPING:
+        signal.signal(number, signal.SIG_IGN)
     connection = Connection(descriptor)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         config, core, path = connection.recv()
