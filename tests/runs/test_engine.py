@@ -1,6 +1,8 @@
 import gc
 import json
 import logging
+import os
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -20,7 +22,7 @@ from eniac import (
 )
 from eniac.runs.checkpoint import list_checkpoints
 from eniac.runs.files import TEMPORARY
-from eniac.runs.log import read_records
+from eniac.runs.log import Logs, read_records
 from eniac.runs.program import CompiledProgram
 from eniac.runs.tensors import flatten
 
@@ -123,6 +125,24 @@ def test_no_epoch_leaves_arrays_behind(toy_config, console, monkeypatch):
     train(toy_config(seeds=2, epochs=8), console=console)
     assert len(held) == 8
     assert max(held[4:]) <= max(held[:4])
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="told by Linux")
+@pytest.mark.parametrize("on_host", [False, True])
+def test_the_memory_of_a_run_is_flat(toy_config, console, monkeypatch, on_host):
+    pages, log = [], Logs.write
+
+    def counted(*arguments):
+        pages.append(int(Path("/proc/self/statm").read_text().split()[1]))
+        log(*arguments)
+
+    monkeypatch.setattr(Logs, "write", counted)
+    config = toy_config(toy.Toy(on_host=on_host), epochs=120, checkpoint_every=30)
+    train(config, console=console)
+    gc.collect()
+    grown = (max(pages[100:]) - max(pages[:40])) * os.sysconf("SC_PAGE_SIZE")
+    # A leak of a hundred kB an epoch would be 6 MB or more.
+    assert grown < 5 * 2**20, grown
 
 
 def test_a_seed_that_met_its_rule_stands_still_while_the_others_go_on(

@@ -35,7 +35,13 @@ from eniac.runs.load import NO_MANIFEST, Run, edits_of, load_asked, load_config
 from eniac.runs.lock import Writer
 from eniac.runs.log import Logs, Record, make_record
 from eniac.runs.manifest import Manifest, owner_of, read_manifest
-from eniac.runs.program import Outcome, make_program, nonfinite_leaves, too_few_devices
+from eniac.runs.program import (
+    Outcome,
+    give_back_memory,
+    make_program,
+    nonfinite_leaves,
+    too_few_devices,
+)
 from eniac.runs.progress import Progress, rules_met, verdicts
 from eniac.runs.proposals import in_shell, longer_command, resume_command
 from eniac.runs.signals import Interrupted, Signals
@@ -331,6 +337,8 @@ class _Session:
             if not active.any() or signals.caught is not None:
                 break
             outcome, seconds = self._epoch(states, progress, active, logs)
+            if progress is start:
+                _after_compiling(seconds)  # on the host, where programs are compiled when needed
             states = outcome.states
             before, progress = progress, progress.advance(active, outcome.metrics, seconds)
             records, speed = self._log(outcome, active, before, progress, logs)
@@ -369,8 +377,10 @@ class _Session:
         else:
             states = self.program.place(checkpoint.state)
         display.say("Compiling (the next start will be faster)")
+        clock = time.perf_counter()
         with signals.at_once():
             self.program.compile(states)
+        _after_compiling(time.perf_counter() - clock)
         return states
 
     def _epoch(
@@ -464,6 +474,11 @@ class _Session:
         run = Run(self.folder, self.built, self._states, result.progress, [])
         for warning in self.finish(run) if self.finish else []:
             warn(warning)
+
+
+def _after_compiling(seconds: float) -> None:
+    if seconds > 1:  # else there was not much to compile, and it costs a tenth of that
+        give_back_memory()
 
 
 def _refuse_nonfinite(

@@ -9,6 +9,8 @@ same machine gives the same bits.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -191,6 +193,13 @@ def nonfinite_leaves(states: Any) -> dict[str, np.ndarray]:
         for path, leaf in jax.tree_util.tree_leaves_with_path(states)
         if jnp.issubdtype(leaf.dtype, jnp.inexact)
     }
+
+
+def give_back_memory() -> None:
+    """Returns to the system what compilers have freed, which is more than all else that a small run
+    has. glibc keeps it otherwise, in case it is asked for again; other systems do not."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def interruptible(function: Callable[[], T]) -> T:
