@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _check_words(arguments: list[str]) -> None:
+def check_words(arguments: list[str]) -> None:
     """Refuses what no command can mean: empty values, control characters, names without end."""
     for before, word in zip(["", *arguments], arguments, strict=False):
         name, _, value = word.partition("=") if word.startswith("--") else (before, "", word)
@@ -74,7 +74,7 @@ LONGEST_WORD = 4096
 
 
 def _dispatch(arguments: list[str]) -> int:
-    _check_words(arguments)
+    check_words(arguments)
     if not arguments:
         welcome()
         return 0

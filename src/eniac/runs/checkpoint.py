@@ -107,9 +107,7 @@ def newest_checkpoint(
         warnings += [f"{text} Using the checkpoint before it." for text in damage]
         return checkpoint, warnings
     if paths:
-        raise CheckpointError(
-            "No checkpoint of this run can be used.\n" + "\n".join(f"  {d}" for d in damage)
-        )
+        raise CheckpointError(f"No checkpoint of this run can be used. {' '.join(damage)}")
     return None, warnings
 
 
