@@ -96,11 +96,12 @@ def import_users_module(module: str, wanted: str, directory: str | None = None) 
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and (module == missing or module.startswith(f"{missing}.")):
-            looked = "" if distrusted else f"in {directory} and "
+            looked, where = f"in {directory} and ", "in the folder that holds it"
+            if distrusted:
+                looked, where = "", "elsewhere: no code that comes with a run is executed"
             raise ConfigError(
                 f"{wanted}, but there is no module {missing!r}: looked {looked}where Python's "
-                "packages are. Start eniac in the folder that holds it, which cannot be that of "
-                "the run, or install it."
+                f"packages are. Start eniac {where}, or install it."
             ) from error
         raise ConfigError(f"{wanted}, but importing {module!r} failed: {one_line(error)}") from (
             error

@@ -386,7 +386,7 @@ POLICIES: dict[str, Spoil] = {
     "type bf16": array(WEIGHT, dtype="BF16", shape=[3, 8]),
     "type of objects": array(WEIGHT, dtype="O"),
     "type is a list": array(WEIGHT, dtype=["F32"]),
-    "1 TiB of zeros behind": sparse(POLICY, 2**40),
+    "64 GiB of zeros behind": sparse(POLICY, 64 * GIB),
     "float64": written(lambda arrays: arrays.update({WEIGHT: arrays[WEIGHT].astype(np.float64)})),
     "integers": written(lambda arrays: arrays.update({WEIGHT: arrays[WEIGHT].astype(np.int32)})),
     "turned": written(lambda arrays: arrays.update({WEIGHT: arrays[WEIGHT].T.copy()})),

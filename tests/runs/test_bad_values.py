@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from eniac import Config, ConfigError
+from eniac import Config, ConfigError, train
 from eniac.algorithms import ALGORITHMS
 from runs.random_configs import check_line, draw_config, judge_config
 
@@ -140,3 +140,19 @@ def test_random_configs_are_taken_or_refused_in_a_line_and_nothing_else():
     # Some of each: a generator that is always refused, or never, tests nothing.
     assert found.count("taken") >= 10
     assert found.count("refused") >= 200
+
+
+def test_a_run_that_fits_no_memory_is_refused_and_leaves_no_folder(toy_config, monkeypatch):
+    monkeypatch.setattr("eniac.memory.available", lambda: 100)
+    config = toy_config()
+    with pytest.raises(ConfigError, match=r"would take at least .* and 100 bytes are free"):
+        train(config)
+    assert not config.out.exists()
+
+
+def test_out_is_a_folder_and_not_a_file(toy_config):
+    config = toy_config()
+    config.out.write_text("the user's")
+    with pytest.raises(ConfigError, match="is a file"):
+        train(config)
+    assert config.out.read_text() == "the user's"

@@ -81,3 +81,41 @@ def test_what_a_run_names_is_imported_from_the_users_path(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(EniacError, match="it was me"):
         load_run(folder)
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from eniac import EniacError, load_policy
+
+good, *folders = sys.argv[1:]
+load_policy(good)  # JAX and all that is imported take their memory
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 100 * 2**20,) * 2)
+try:
+    bytes(200 * 2**20)
+except MemoryError:
+    print("limited")
+load_policy(good)
+for folder in folders:
+    try:
+        load_policy(folder)
+        print("loaded")
+    except EniacError as error:
+        print("refused")
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="memory cannot be limited here")
+def test_loading_a_policy_takes_no_more_memory_than_its_files(tmp_path):
+    named = ["env is a huge one", "tensors are told otherwise"]
+    large = ["space of 9e7", "space of 1e12", "hidden of 1e9", "header of 2^60", "1 GiB"]
+    large += ["64 GiB of zeros behind", "gzip bomb for json", "a table of 1e12 states"]
+    good = malicious.good_policy(tmp_path / "good")
+    folders = [malicious.good_policy(tmp_path / str(i)) for i in range(len(named + large))]
+    for folder, name in zip(folders, named + large, strict=True):
+        (malicious.NAMED | malicious.POLICIES)[name](folder)
+    command = [sys.executable, "-c", LIMITED, str(good), *map(str, folders)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    told = ["limited", *["loaded"] * len(named), *["refused"] * len(large)]
+    assert done.stdout.split() == told, done.stderr

@@ -132,7 +132,8 @@ def require_own(path: Path) -> None:
 
 def reason(error: Exception) -> str:
     """What went wrong, without the file's name, in one line."""
-    return name_shown(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+    told = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return told.rstrip(".") if told.isprintable() else shown(told)
 
 
 _TOO_DEEP = f"it is nested more than {DEEPEST} deep"
