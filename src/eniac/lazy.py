@@ -84,7 +84,8 @@ def import_users_module(module: str, wanted: str, directory: str | None = None) 
         )
     directory = os.getcwd() if directory is None else directory
     on_path = {os.path.abspath(entry) for entry in sys.path}  # '' is where the program runs
-    added = os.path.abspath(directory) not in on_path and not _is_distrusted(directory)
+    distrusted = _is_distrusted(directory)
+    added = os.path.abspath(directory) not in on_path and not distrusted
     if added:
         sys.path.insert(0, directory)
     try:
@@ -95,9 +96,12 @@ def import_users_module(module: str, wanted: str, directory: str | None = None) 
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and (module == missing or module.startswith(f"{missing}.")):
+            looked, where = f"in {directory} and ", "in the folder that holds it"
+            if distrusted:
+                looked, where = "", "elsewhere: no code that comes with a run is executed"
             raise ConfigError(
-                f"{wanted}, but there is no module {missing!r}: looked in {directory} and where "
-                "Python's packages are. Start eniac in the folder that holds it, or install it."
+                f"{wanted}, but there is no module {missing!r}: looked {looked}where Python's "
+                f"packages are. Start eniac {where}, or install it."
             ) from error
         raise ConfigError(f"{wanted}, but importing {module!r} failed: {one_line(error)}") from (
             error

@@ -32,7 +32,7 @@ def require_memory(sizes: Mapping[str, int], what: str) -> None:
 def in_bytes(number: int) -> str:
     """A number of bytes in words: `149 GiB`."""
     if number >= 1024**7:
-        return "1,000 EiB or more"
+        return "1,000 EiB"
     power = max((number.bit_length() - 1) // 10, 0)
     scaled = number / 1024**power
     return f"{scaled:.{2 if scaled < 10 and power else 0}f} {_UNITS[power]}"

@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import pickle
 import shutil
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from eniac import CheckpointError
 from eniac.runs.checkpoint import (
@@ -20,6 +22,7 @@ from eniac.runs.checkpoint import (
 )
 from eniac.runs.identity import Origin, Owner
 from eniac.runs.progress import Progress
+from eniac.runs.tensors import flatten, read_header, read_tensors, write_tensors
 
 
 def _state(seed=0):
@@ -186,3 +189,125 @@ def test_a_file_that_holds_pickled_python_is_never_executed(tmp_path):
     with pytest.raises(CheckpointError):
         load_checkpoint(path, SHAPES)
     assert not (tmp_path / "executed").exists()
+
+
+def _written(folder, change=None, **notes):
+    """A checkpoint, with other arrays or another note, whose checksum is right."""
+    path = checkpoint_path(folder, 1)
+    arrays = flatten(_state())
+    if change is not None:
+        change(arrays)
+    progress = _checkpoint(1).progress.to_dict()
+    note = {"format": 1, "progress": progress, "offsets": {"metrics.jsonl": 10}} | notes
+    write_tensors(path, arrays, {name: x for name, x in note.items() if x is not ...})
+    return path
+
+
+PROGRESS = {"epochs": [1, 1], "steps": [7, 7], "returns": [None, 0.5], "seconds": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("note", "words"),
+    [
+        ({"format": ...}, "has format None"),
+        ({"format": "1"}, "has format '1'"),
+        ({"progress": ...}, "progress"),
+        ({"progress": []}, "progress"),
+        ({"progress": {}}, "progress.epochs is missing"),
+        ({"progress": PROGRESS | {"epochs": "12"}}, "progress.epochs is '12'"),
+        ({"progress": PROGRESS | {"epochs": ["1", 1]}}, "progress.epochs[0] is '1'"),
+        ({"progress": PROGRESS | {"epochs": [1]}}, "1 epochs, 2 steps"),
+        ({"progress": PROGRESS | {"epochs": [-1, 1]}}, "is -1"),
+        ({"progress": PROGRESS | {"steps": [1.5, 2]}}, "progress.steps[0] is 1.5"),
+        ({"progress": PROGRESS | {"steps": [10**30, 2]}}, "64 bits"),
+        ({"progress": PROGRESS | {"returns": [[], None]}}, "progress.returns[0] is []"),
+        ({"progress": PROGRESS | {"seconds": None}}, "progress.seconds is None"),
+        ({"progress": PROGRESS | {"seconds": -1.0}}, "is -1.0"),
+        ({"progress": PROGRESS | {"more": 1}}, "progress.more is not a field"),
+        ({"progress": {x: [] for x in PROGRESS} | {"seconds": 0}}, "0 epochs"),
+        ({"offsets": ...}, "offsets"),
+        ({"offsets": []}, "offsets is []"),
+        ({"offsets": {"metrics.jsonl": -1}}, "offsets.metrics.jsonl is -1"),
+        ({"offsets": {"metrics.jsonl": "10"}}, "offsets.metrics.jsonl is '10'"),
+        ({"offsets": {"metrics.jsonl": 10**25}}, "64 bits"),
+    ],
+)
+def test_a_note_that_is_not_what_we_write_is_refused_in_a_line(tmp_path, note, words):
+    path = _written(tmp_path, **note)
+    with pytest.raises(CheckpointError) as caught:
+        load_checkpoint(path, SHAPES)
+    assert words in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda a: a.update(count=a["count"].astype(np.uint64)), "found uint64"),
+        (lambda a: a.update({"weights.0": a["weights.0"].astype(np.float64)}), "found float64"),
+        (lambda a: a.update({"weights.0": a["weights.0"].astype(np.float16)}), "found float16"),
+        (lambda a: a.update(more=np.zeros(2)), "more: expected nothing"),
+        (lambda a: a.pop("key"), "key: expected uint32 of shape (2,), found nothing"),
+        (lambda a: a["weights.0"].fill(np.nan), "NaN or infinity in weights.0"),
+        (lambda a: a["weights.0"].fill(np.inf), "NaN or infinity in weights.0"),
+    ],
+)
+def test_arrays_of_other_types_or_without_a_number_are_refused(tmp_path, change, words):
+    path = _written(tmp_path, change)
+    with pytest.raises(CheckpointError) as caught:
+        load_checkpoint(path, SHAPES)
+    assert words in str(caught.value)
+
+
+def test_the_number_of_seeds_in_a_note_is_that_of_the_arrays(tmp_path):
+    arrays = {"x": np.zeros((3, 4), np.float32)}
+    write_tensors(
+        checkpoint_path(tmp_path, 1), arrays, {"format": 1, "progress": PROGRESS, "offsets": {}}
+    )
+    with pytest.raises(CheckpointError, match="of 2 seeds"):
+        load_checkpoint(checkpoint_path(tmp_path, 1), {"x": jax.ShapeDtypeStruct((3, 4), "f4")})
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link", "device"])
+def test_what_is_no_file_in_the_place_of_a_checkpoint_is_passed_over(tmp_path, kind):
+    save_checkpoint(tmp_path, _checkpoint(1, seed=1), keep=2)
+    other = tmp_path / "another run"
+    other.mkdir()
+    save_checkpoint(other, _checkpoint(2), keep=2)
+    path = checkpoint_path(tmp_path, 2)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else checkpoint_path(other, 2))
+    loaded, warnings = newest_checkpoint(tmp_path, SHAPES)
+    assert loaded.progress.epoch == 1
+    assert "it must be a file, and is not read" in warnings[0]
+
+
+def test_the_file_is_the_one_of_safetensors(tmp_path):
+    path = save_checkpoint(tmp_path, _checkpoint(1), keep=2)
+    theirs, ours = load_file(path), read_tensors(path)[0]
+    assert theirs.keys() == ours.keys()
+    for name, array in ours.items():
+        assert array.dtype == theirs[name].dtype
+        np.testing.assert_array_equal(array, theirs[name])
+
+
+def test_arrays_are_compared_by_the_header_before_they_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("eniac.memory.available", lambda: 2**34)
+    # 64 GiB that the disk does not have: to read them would fail, or take long.
+    shape = [2**17, 2**17]
+    note = json.dumps({"note": {"format": 1}, "sha256": ""})
+    entry = {"dtype": "F32", "shape": shape, "data_offsets": [0, 2**36]}
+    header = json.dumps({"__metadata__": {"eniac": note}, "x": entry}).encode()
+    path = tmp_path / "large.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(path, 8 + len(header) + 2**36)
+    with pytest.raises(CheckpointError, match=r"expected float32 of shape \(2,\), found"):
+        read_tensors(path, {"x": jnp.zeros(2)})
+    assert read_header(path).specs["x"].nbytes == 2**36
+    # And where they were expected: more than there is memory for is told as such.
+    with pytest.raises(CheckpointError, match=r"at least 64 GiB of memory.*and 16 GiB are free"):
+        read_tensors(path)

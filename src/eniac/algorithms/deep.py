@@ -121,7 +121,8 @@ class DeepConfig(AlgorithmConfig):
         )
         least = ("num_envs", "rollout_length", "updates_per_round", "rounds", "visit_steps")
         for name in (*least, "visit_envs", "capacity"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+            fits = 1 <= getattr(self, name) < 2**31
+            require(fits, name, getattr(self, name), "1 or more, and below 2**31")
         require(
             self.buffer_rows is None or self.buffer_rows >= 1,
             "buffer_rows",

@@ -180,13 +180,13 @@ class Width(BonusRule):
         return WidthNetwork(Body(body_key, encoder, hidden, math.sqrt(2)), head, self.bound)
 
     def working_memory(self, row: int, hidden: tuple[int, ...]) -> dict[str, int]:
+        del row  # the query pairs are part of the state
         # The rows of all minibatches are drawn ahead.
         steps, batch = self.outer * self.inner, self.buffer_batch + self.query_batch
         return {
             "bonus.outer x bonus.inner x bonus.buffer_batch": 4 * steps * self.buffer_batch,
             "bonus.outer x bonus.query_batch": 4 * self.outer * self.query_batch,
             "bonus.buffer_batch + bonus.query_batch": batch * 8 * sum(hidden),
-            "bonus.query_size": self.query_size * row,
         }
 
     def init(self, key: PRNGKeyArray, spaces: Spaces, hidden: tuple[int, ...]) -> WidthBonus:

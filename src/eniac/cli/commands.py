@@ -10,7 +10,7 @@ import tyro
 from rich.console import Console
 
 from eniac.cli.show import algorithm_table, env_table, report, runs_table
-from eniac.errors import ConfigError, suggestion
+from eniac.errors import ConfigError, one_line, suggestion
 
 TRAIN = """Train ALGORITHM in an environment, for one seed or several side by side.
 
@@ -182,4 +182,8 @@ def guarantee(rest: list[str]) -> int:
         parse(guarantee_command, "guarantee", GUARANTEE, rest)
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    except ArithmeticError as error:
+        raise ConfigError(
+            f"these numbers are too small or too large to compute with ({one_line(error)})."
+        ) from error
     return 0

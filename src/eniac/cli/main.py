@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 import eniac
-from eniac.errors import ConfigError, EniacError, suggestion
+from eniac.errors import ConfigError, EniacError, name_shown, shown, suggestion
 from eniac.lazy import resolve
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -59,7 +59,30 @@ def _exit_code(arguments: list[str]) -> int:
         return 1
 
 
+def check_words(arguments: list[str]) -> None:
+    """Refuses what no command can mean: empty values, control characters, names without end."""
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        name, _, value = word.partition("=") if word.startswith("--") else (before, "", word)
+        if name.startswith("--") and word in ("", f"{name}="):
+            raise ConfigError(f"{name_shown(name)} is empty; give it a value, or leave it out.")
+        plain = word.isprintable() or not any(
+            ord(x) < 32 or 0xD800 <= ord(x) < 0xE000 for x in word
+        )
+        if not plain or len(word) > LONGEST_WORD:
+            raise ConfigError(
+                f"{shown(word)} is no argument: it must have {LONGEST_WORD} characters or less, "
+                "none of them a control character."
+            )
+        if max(len(os.fsencode(part)) for part in value.split("/")) > 255:
+            raise ConfigError(f"{shown(word)} is no argument: no name or number is that long.")
+
+
+LONGEST_WORD = 4096
+"""Characters of the longest argument; a path has no more."""
+
+
 def _dispatch(arguments: list[str]) -> int:
+    check_words(arguments)
     if not arguments:
         welcome()
         return 0

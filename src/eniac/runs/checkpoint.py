@@ -159,9 +159,7 @@ def _newest_of(
             continue
         return checkpoint, [f"{text} Using the checkpoint before it." for text in damage]
     if paths:
-        raise CheckpointError(
-            "No checkpoint of this run can be used.\n" + "\n".join(f"  {d}" for d in damage)
-        )
+        raise CheckpointError(f"No checkpoint of this run can be used. {' '.join(damage)}")
     return None, []
 
 

@@ -222,7 +222,7 @@ def _conform_scalar(annotation: Any, value: Any, path: str) -> Any:
         raise _wrong(path, value, describe(annotation))
     if kind is int and not -(2**63) <= value < 2**63:
         raise _wrong(path, value, "a whole number of 64 bits, below 2**63")
-    if kind is str and (len(value) > LONGEST_TEXT or not _is_plain(value)):
+    if isinstance(value, str) and (len(value) > LONGEST_TEXT or not _is_plain(value)):
         raise _wrong(
             path,
             value,

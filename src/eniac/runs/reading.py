@@ -21,8 +21,8 @@ MAX_JSON = 16 * 2**20
 """Bytes of the largest file of settings: a few thousand times an ordinary one."""
 MAX_LOG = 2**29
 """Bytes of the largest log that is read."""
-DEEPEST = 64
-"""Lists and tables that may stand inside one another."""
+DEEPEST = 200
+"""Lists and tables that may stand inside one another; a space has two for each that it has."""
 MOST_DIGITS = 40
 """Digits of the longest whole number. No setting has more than 20."""
 
@@ -132,7 +132,8 @@ def require_own(path: Path) -> None:
 
 def reason(error: Exception) -> str:
     """What went wrong, without the file's name, in one line."""
-    return name_shown(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+    told = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return told.rstrip(".") if told.isprintable() else shown(told)
 
 
 _TOO_DEEP = f"it is nested more than {DEEPEST} deep"
@@ -145,8 +146,9 @@ def _require_plain(path: Path, status: os.stat_result, done: str = "read") -> No
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
-        raise ValueError(f"it has a number of {len(digits):,} digits")
+    length = len(digits.lstrip("-"))
+    if length > MOST_DIGITS:
+        raise ValueError(f"it has a number of {length:,} digits")
     return int(digits)
 
 

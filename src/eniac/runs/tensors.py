@@ -20,6 +20,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from eniac.errors import CheckpointError, RunError, name_shown, shown
+from eniac.memory import require_memory
 from eniac.runs.files import write_atomically
 from eniac.runs.reading import open_file, parse_json, reason
 
@@ -83,6 +84,8 @@ def read_tensors(
         if like is not None:
             check_fits(like, header.specs, path)
         try:
+            size = sum(spec.nbytes for spec in header.specs.values())
+            require_memory({"its arrays": size}, "reading it")
             arrays = {
                 name: np.fromfile(file, spec.dtype, math.prod(spec.shape)).reshape(spec.shape)
                 for name, spec in header.specs.items()
