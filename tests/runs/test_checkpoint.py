@@ -3,7 +3,7 @@ import json
 import os
 import pickle
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 
 from eniac import CheckpointError
 from eniac.runs.checkpoint import (
+    FORMAT,
     Checkpoint,
     checkpoint_path,
     list_checkpoints,
@@ -198,11 +199,12 @@ def _written(folder, change=None, **notes):
     if change is not None:
         change(arrays)
     progress = _checkpoint(1).progress.to_dict()
-    note = {"format": 1, "progress": progress, "offsets": {"metrics.jsonl": 10}} | notes
+    note = {**NOTE, "progress": progress, "offsets": {"metrics.jsonl": 10}} | notes
     write_tensors(path, arrays, {name: x for name, x in note.items() if x is not ...})
     return path
 
 
+NOTE = {"format": FORMAT, "origin": asdict(ORIGIN)}
 PROGRESS = {"epochs": [1, 1], "steps": [7, 7], "returns": [None, 0.5], "seconds": 1.0}
 
 
@@ -211,6 +213,9 @@ PROGRESS = {"epochs": [1, 1], "steps": [7, 7], "returns": [None, 0.5], "seconds"
     [
         ({"format": ...}, "has format None"),
         ({"format": "1"}, "has format '1'"),
+        ({"origin": ...}, "origin is None"),
+        ({"origin": {"run": "a"}}, "origin.config is missing"),
+        ({"origin": {"run": 1, "config": "", "made_with": {}}}, "origin.run is 1"),
         ({"progress": ...}, "progress"),
         ({"progress": []}, "progress"),
         ({"progress": {}}, "progress.epochs is missing"),
@@ -262,7 +267,7 @@ def test_arrays_of_other_types_or_without_a_number_are_refused(tmp_path, change,
 def test_the_number_of_seeds_in_a_note_is_that_of_the_arrays(tmp_path):
     arrays = {"x": np.zeros((3, 4), np.float32)}
     write_tensors(
-        checkpoint_path(tmp_path, 1), arrays, {"format": 1, "progress": PROGRESS, "offsets": {}}
+        checkpoint_path(tmp_path, 1), arrays, {**NOTE, "progress": PROGRESS, "offsets": {}}
     )
     with pytest.raises(CheckpointError, match="of 2 seeds"):
         load_checkpoint(checkpoint_path(tmp_path, 1), {"x": jax.ShapeDtypeStruct((3, 4), "f4")})
@@ -299,7 +304,7 @@ def test_arrays_are_compared_by_the_header_before_they_are_read(tmp_path, monkey
     monkeypatch.setattr("eniac.memory.available", lambda: 2**34)
     # 64 GiB that the disk does not have: to read them would fail, or take long.
     shape = [2**17, 2**17]
-    note = json.dumps({"note": {"format": 1}, "sha256": ""})
+    note = json.dumps({"note": {"format": FORMAT}, "sha256": ""})
     entry = {"dtype": "F32", "shape": shape, "data_offsets": [0, 2**36]}
     header = json.dumps({"__metadata__": {"eniac": note}, "x": entry}).encode()
     path = tmp_path / "large.safetensors"

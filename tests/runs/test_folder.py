@@ -2,6 +2,7 @@
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -111,7 +112,9 @@ def test_an_empty_name_is_no_folder(toy_config, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for out in ("", ".", "./"):
         assert main(["train", "ppo", "--env", "Chain-4", "--out", out]) == 2
-        assert "out is empty, or the folder that you are in" in capsys.readouterr().err
+        assert "out is empty" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="out is empty, or the folder that you are in"):
+        train(toy_config(out=Path("")))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -16,7 +16,7 @@ TRAIN = """Train ALGORITHM in an environment, for one seed or several side by si
 
 Everything goes to one folder: metrics, checkpoints, pictures, policy.
 
-Ctrl-C finishes the epoch and saves; `eniac resume` goes on from there.
+Ctrl-C, SIGTERM or a closed terminal finish the epoch and save; `eniac resume` goes on from there.
 
 --env takes one of `eniac list envs`, any id of gymnasium's (Acrobot-v1), gymnasium:ID where we have
 one of that name too, envpool:ID, or module:function that makes one of your own.
@@ -46,7 +46,9 @@ Examples:
 
 RESUME = """Continue a run from its newest checkpoint, as if never interrupted.
 
-A new stop rule replaces that of the run: so a finished run gets longer.
+A new stop rule replaces that of the run, and those that a finished run has met: so it gets longer.
+
+One process at a time may write to a run; a second is refused, and told who does.
 
 Examples:
   eniac resume runs/sea

@@ -19,7 +19,6 @@ from eniac.errors import CheckpointError, ConfigError, RunError, name_shown, sho
 from eniac.networks import MOST_LAYERS
 from eniac.policies import actor_critic
 from eniac.provable.policies import TablePolicy
-from eniac.runs.checkpoint import FORMAT
 from eniac.runs.config import Config
 from eniac.runs.files import write_json
 from eniac.runs.load import Run
@@ -30,6 +29,7 @@ from eniac.runs.tensors import flatten, read_header, read_tensors, unflatten, wr
 from eniac.spaces import check_spaces, from_json
 
 POLICY = "policy.safetensors"
+FORMAT = 1
 
 
 def export_policies(
