@@ -12,6 +12,7 @@ ROOT = Path(eniac.__file__).parent
 LAYERS = (
     ("errors",),
     ("lazy",),
+    ("boxes", "child_process"),
     ("spaces", "permutation", "minibatches"),
     ("envs",),
     ("networks",),

@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from eniac.envs.faults import FAILURES, raised
 from eniac.envs.registry import ENVS, without_version
 from eniac.errors import ConfigError, EniacError, one_line, suggestion
 from eniac.lazy import import_named, import_users_module
@@ -256,12 +257,12 @@ def _from_gymnasium(
     single = spec.entry_point is not None
     try:
         first = make(None) if single else make_vector(1)
-    except Exception as error:
+    except FAILURES as error:
         takes = ""
         if isinstance(error, TypeError) and options:
             takes = _takes(spec.entry_point if single else spec.vector_entry_point)
         given = f" with options {_names(options)}" if options else ""
-        raise ConfigError(f"{name} could not be made{given}: {one_line(error)}{takes}") from error
+        raise ConfigError(f"{name}{given} {raised(error, 'make')}{takes}") from error
     if single:
         return MadeEnv(name, make, first, observation_keys)
     return VectorEnvSource(name, make_vector, first, None, observation_keys=observation_keys)
@@ -358,8 +359,8 @@ def _from_factory(
 
     try:
         made = factory(**options)
-    except Exception as error:
-        raise ConfigError(f"{name} raised instead of making one: {one_line(error)}") from error
+    except FAILURES as error:
+        raise ConfigError(f"{name} {raised(error, 'make')}") from error
     if _is_ours(made):
         return _ours(name, made, horizon, observation_keys)
     if _is_envpool(made):

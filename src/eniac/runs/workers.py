@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -17,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from eniac.algorithm1 import Learner, epoch
+from eniac.child_process import answering, how_it_ended, start_child
 from eniac.errors import ConfigError, EniacError, NonFiniteError, RunError
 from eniac.runs.config import Built, Config
 from eniac.runs.program import Outcome, interruptible, take_seed
@@ -125,15 +123,7 @@ class _Worker:
     """A process that computes epochs of one seed at a time, on a core of its own."""
 
     def __init__(self, config: dict[str, Any], core: int):
-        ours, theirs = socket.socketpair()
-        # Not multiprocessing's own processes: those run the user's program again to find it.
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "eniac.runs.workers", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-        )
-        theirs.close()
-        self.connection = Connection(ours.detach())
+        self._process, self.connection = start_child("eniac.runs.workers")
         self.connection.send((config, core, sys.path))
 
     def send(self, message: Any) -> None:
@@ -144,10 +134,10 @@ class _Worker:
         try:
             kind, *content = self.connection.recv()
         except (EOFError, OSError):
-            code = self._process.wait()
             raise RunError(
-                f"The process that computed seed {seed} ended by itself (exit code {code}). What "
-                "was saved stays: `eniac resume` goes on from there."
+                f"The process that computed seed {seed} ended by itself "
+                f"({how_it_ended(self._process)}). What was saved stays: `eniac resume` goes on "
+                "from there."
             ) from None
         if kind == "failed":
             name, text = content
@@ -160,11 +150,8 @@ class _Worker:
         self._process.wait()
 
 
-def _work(descriptor: int) -> None:
+def _work(connection: Connection) -> None:
     """What a worker does: builds the learner of the config it is sent, then epochs on demand."""
-    # Ctrl-C is for the process that we work for; when it goes, so do we.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    connection = Connection(descriptor)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         config, core, path = connection.recv()
         sys.path[:] = path
@@ -206,4 +193,4 @@ def _one_blas_thread() -> contextlib.AbstractContextManager[Any]:
 
 
 if __name__ == "__main__":
-    _work(int(sys.argv[1]))
+    _work(answering(sys.argv[1]))
