@@ -12,7 +12,7 @@ ROOT = Path(eniac.__file__).parent
 LAYERS = (
     ("errors",),
     ("lazy",),
-    ("spaces", "permutation", "minibatches"),
+    ("spaces", "draws", "minibatches"),
     ("envs",),
     ("networks",),
     ("policies",),

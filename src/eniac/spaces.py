@@ -22,6 +22,7 @@ import numpy as np
 from gymnasium import spaces as gym
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from eniac.draws import integers
 from eniac.errors import ConfigError, require, suggestion
 
 Space = gymnasium.Space[Any]
@@ -378,8 +379,7 @@ class PairEncoder(eqx.Module):
             start = shift + part.start
             part_key = jax.random.fold_in(key, start)
             if part.kind == "one-hot":
-                nvec = jnp.asarray(part.nvec, jnp.int32)[None]
-                choice = jax.random.randint(part_key, (num, len(part.nvec)), 0, nvec)
+                choice = integers(part_key, (num, len(part.nvec)), jnp.asarray(part.nvec))
                 new = jax.vmap(part.one_hot)(choice)
             elif part.kind == "binary":
                 coins = jax.random.bernoulli(part_key, 0.5, (num, part.size))

@@ -181,9 +181,9 @@ def _work(descriptor: int) -> None:
 
 
 def _answers(config: dict[str, Any]) -> Callable[[Any], Any]:
-    from eniac.runs.cache import use_compilation_cache
+    from eniac.runs.cache import prepare_jax
 
-    use_compilation_cache()
+    prepare_jax()
     learner = Config.from_dict(config).build().learner
     like = learner.shapes()
 
