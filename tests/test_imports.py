@@ -13,7 +13,7 @@ LAYERS = (
     ("errors",),
     ("lazy",),
     ("boxes", "child_process"),
-    ("spaces", "permutation", "minibatches"),
+    ("spaces", "draws", "minibatches"),
     ("envs",),
     ("networks",),
     ("policies",),

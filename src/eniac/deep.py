@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from eniac.algorithm1 import Metrics
 from eniac.buffer import Buffer, Pairs, buffer_capacity
 from eniac.cover import Cover
+from eniac.draws import integers
 from eniac.policies import ActorCritic, actor_critic
 from eniac.sampling.base import (
     AnyArray,
@@ -485,7 +486,7 @@ class DeepLearner:
 
     def draw_queries(self, key: PRNGKeyArray, pairs: Pairs, num: Int[Array, ""]) -> Pairs:
         """As many of the first `num` pairs as a fit asks for."""
-        rows = jax.random.randint(key, (self.config.bonus.query_size,), 0, num)
+        rows = integers(key, (self.config.bonus.query_size,), num)
         return jax.tree.map(lambda x: x[rows], pairs)
 
     def draw_roll_in(self, key: PRNGKeyArray, cover: Cover) -> RollIn:
@@ -497,7 +498,7 @@ class DeepLearner:
         # At least two steps of every trajectory are the current policy's.
         longest = max(self.config.rollout_length - 2, 0)
         if rule.length == "uniform":
-            length = jax.random.randint(length_key, (groups,), 0, longest + 1)
+            length = integers(length_key, (groups,), longest + 1)
         else:
             # Geometric with 1 - gamma, conditioned on leaving those two steps.
             gamma = self.config.update.gamma

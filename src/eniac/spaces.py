@@ -23,6 +23,7 @@ from gymnasium import spaces as gym
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from eniac.boxes import box_bounds
+from eniac.draws import integers
 from eniac.errors import ConfigError, require
 
 Space = gymnasium.Space[Any]
@@ -338,8 +339,7 @@ class PairEncoder(eqx.Module):
             start = shift + part.start
             part_key = jax.random.fold_in(key, start)
             if part.kind == "one-hot":
-                nvec = jnp.asarray(part.nvec, jnp.int32)[None]
-                choice = jax.random.randint(part_key, (num, len(part.nvec)), 0, nvec)
+                choice = integers(part_key, (num, len(part.nvec)), jnp.asarray(part.nvec))
                 new = jax.vmap(part.one_hot)(choice)
             elif part.kind == "binary":
                 coins = jax.random.bernoulli(part_key, 0.5, (num, part.size))

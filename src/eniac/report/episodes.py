@@ -16,7 +16,7 @@ from jaxtyping import PRNGKeyArray
 from eniac.envs.base import Environment
 from eniac.envs.sources import GivenEnv, HostEnv
 from eniac.errors import RunError, one_line
-from eniac.sampling.base import EnvBatch, select
+from eniac.sampling.base import EnvBatch, choose, select
 from eniac.spaces import canonical, to_env
 
 MAX_STEPS = 10_000
@@ -88,10 +88,6 @@ def shown(length: int) -> list[int]:
     return list(range(length, -1, -every))[::-1]
 
 
-def _action(policy: Any, key: PRNGKeyArray, observation: Any, deterministic: bool) -> Any:
-    return policy.mode(observation) if deterministic else policy.sample(key, observation)
-
-
 def _compiled(
     env: Environment,
     policy: Any,
@@ -104,9 +100,7 @@ def _compiled(
     def advance(policy: Any, carry: tuple[EnvBatch, jax.Array], key: PRNGKeyArray):
         envs, alive = carry
         act_key, step_key = jax.random.split(key)
-        action = jax.vmap(lambda k, o: _action(policy, k, o, deterministic))(
-            jax.random.split(act_key, num), envs.observation
-        )
+        action = choose(policy, act_key, envs.observation, deterministic)
         action = jax.vmap(lambda a: to_env(env.action_space, a))(action)
         step = jax.vmap(env.step)(jax.random.split(step_key, num), envs.state, action)
         # After its end an episode stands still.
@@ -161,10 +155,15 @@ def _on_host(
     deterministic: bool,
     draw: bool,
 ) -> list[Episode]:
-    choose = jax.jit(_action, static_argnums=3)
+
+    def one_action(policy: Any, key: PRNGKeyArray, observation: Any) -> Any:
+        batch = jax.tree.map(lambda x: x[None], observation)
+        return choose(policy, key, batch, deterministic)[0]
+
+    act = jax.jit(one_action)
     with single(env, "rgb_array" if draw else None) as inner:
         return [
-            _episode(env, inner, choose, policy, k, max_steps, deterministic, draw)
+            _episode(env, inner, partial(act, policy), k, max_steps, draw)
             for k in jax.random.split(key, num)
         ]
 
@@ -172,11 +171,9 @@ def _on_host(
 def _episode(
     env: HostEnv,
     inner: Any,
-    choose: Any,
-    policy: Any,
+    act: Callable[[PRNGKeyArray, Any], Any],
     key: PRNGKeyArray,
     max_steps: int,
-    deterministic: bool,
     draw: bool,
 ) -> Episode:
     seed_key, act_key = jax.random.split(key)
@@ -194,9 +191,7 @@ def _episode(
                 frames, every = frames[::2], 2 * every
         if last:
             break
-        emitted = choose(
-            policy, jax.random.fold_in(act_key, len(rewards)), observations[-1], deterministic
-        )
+        emitted = act(jax.random.fold_in(act_key, len(rewards)), observations[-1])
         action = to_env(env.action_space, np.asarray(emitted))
         raw, reward, ended, truncated, _ = _told(env, inner.step, action)
         observations.append(jax.tree.map(np.array, canonical(env.observation_space, raw)))

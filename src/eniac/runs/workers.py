@@ -168,9 +168,9 @@ def _work(connection: Connection) -> None:
 
 
 def _answers(config: dict[str, Any]) -> Callable[[Any], Any]:
-    from eniac.runs.cache import use_compilation_cache
+    from eniac.runs.cache import prepare_jax
 
-    use_compilation_cache()
+    prepare_jax()
     learner = Config.from_dict(config).build().learner
     like = learner.shapes()
 

@@ -247,6 +247,14 @@ def decide(
     )
 
 
+def choose(policy: Any, key: PRNGKeyArray, observation: Any, deterministic: bool) -> Array:
+    """What `policy` does in each of many environments: its most likely action, or a random one."""
+    if deterministic:
+        return jax.vmap(policy.mode)(observation)
+    num = jax.tree.leaves(observation)[0].shape[0]
+    return jax.vmap(policy.action)(policy.noise(key, (num,)), observation)
+
+
 def advantages(
     trajectory: Trajectory, gamma: float, gae_lambda: float
 ) -> tuple[Float[Array, " time"], Float[Array, " time"]]:

@@ -18,6 +18,7 @@ from eniac.sampling.base import (
     Metrics,
     RollIn,
     Trajectory,
+    choose,
     decide,
     draw_actions,
     select,
@@ -135,18 +136,13 @@ class CompiledSampler:
         env, num, first = self.evaluation_env, evaluation.episodes, evaluation.first
         key, reset_key = jax.random.split(key)
 
-        def act(key: PRNGKeyArray, observation: Any) -> Array:
-            if evaluation.deterministic:
-                return policy.mode(observation)
-            return policy.sample(key, observation)
-
         def under_way(carry: tuple[Any, ...]) -> Array:
             return jnp.any(carry[-1])
 
         def advance(carry: tuple[Any, ...]):
             key, envs, returns, early, lengths, alive = carry
             key, act_key, step_key = jax.random.split(key, 3)
-            action = jax.vmap(act)(jax.random.split(act_key, num), envs.observation)
+            action = choose(policy, act_key, envs.observation, evaluation.deterministic)
             action = jax.vmap(lambda a: to_env(env.action_space, a))(action)
             step = jax.vmap(env.step)(jax.random.split(step_key, num), envs.state, action)
             reward = jnp.where(alive, step.reward, 0.0)

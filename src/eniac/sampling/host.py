@@ -27,6 +27,7 @@ from eniac.sampling.base import (
     Metrics,
     RollIn,
     Trajectory,
+    choose,
     decide,
     draw_actions,
 )
@@ -55,7 +56,7 @@ class HostSampler:
         self._draw = jax.jit(draw_actions, static_argnums=(2, 3, 4))
         self._value = jax.jit(lambda policy, observation: jax.vmap(policy.value)(observation))
         self._act = jax.jit(_act, static_argnums=0)
-        self._choose = jax.jit(_choose, static_argnums=3)
+        self._choose = jax.jit(_choose, static_argnums=4)
         self._pure: dict[Any, Any] = {}
 
     @property
@@ -141,9 +142,7 @@ class HostSampler:
         space, t = self.env.action_space, 0
         # A step more for each episode: some environments take one to reset themselves.
         while np.any(played < share) and t < (limit + 1) * int(share.max()):
-            action = self._choose(
-                policy, jax.random.fold_in(act_key, t), observation, evaluation.deterministic
-            )
+            action = self._choose(policy, act_key, t, observation, evaluation.deterministic)
             step = envs.step(to_env(space, np.asarray(action)))
             t += 1
             reward = np.where(step.real, step.reward, 0.0)
@@ -252,11 +251,8 @@ def _act(structure: Any, weights: list[Any], t: Any, observation: Any) -> Any:
     return tuple(decide(policy, roll_in, draws.uniform_action, t, draws.noise[t], observation))
 
 
-def _choose(policy: Any, key: PRNGKeyArray, observation: Any, deterministic: bool) -> Any:
-    if deterministic:
-        return jax.vmap(policy.mode)(observation)
-    num = jax.tree.leaves(observation)[0].shape[0]
-    return jax.vmap(policy.sample)(jax.random.split(key, num), observation)
+def _choose(policy: Any, key: PRNGKeyArray, t: Any, observation: Any, deterministic: bool) -> Any:
+    return choose(policy, jax.random.fold_in(key, t), observation, deterministic)
 
 
 def _seed(key: PRNGKeyArray) -> int:
