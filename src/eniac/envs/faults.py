@@ -45,6 +45,10 @@ Place = tuple[str, int]
 class Fault(Exception):
     """What an environment did wrong: `returned 4 values from step(); ...`."""
 
+    def __init__(self, text: str, nonfinite: bool = False):
+        super().__init__(text)
+        self.nonfinite = nonfinite
+
 
 def raised(error: BaseException, doing: str) -> Fault:
     """What an exception out of `doing`, a function of the environment, comes to."""
@@ -142,9 +146,24 @@ def wrong_observation(part: str, came: Any, space: Any, lead: tuple[int, ...] = 
     )
 
 
+def picture(frame: Any) -> np.ndarray:
+    """What `render` returned, as bytes of shape (height, width, 3). **Raises** Fault if it is no
+    picture."""
+    array = np.asarray(frame) if isinstance(frame, np.ndarray | list) else np.zeros(0)
+    if array.ndim != 3 or array.shape[-1] not in (3, 4) or array.dtype != np.uint8:
+        raise Fault(
+            f"returned from render() what is no picture: {_kind(frame)}; expected bytes (uint8) of "
+            "shape (height, width, 3), as with render_mode='rgb_array'."
+        )
+    return np.array(array[..., :3])
+
+
 def _kind(x: Any) -> str:
     """What something is, in a few words."""
-    array = np.asarray(x) if isinstance(x, np.ndarray | list | tuple | np.generic) else None
+    array = None
+    if isinstance(x, np.ndarray | list | tuple | np.generic):
+        with suppress(ValueError):  # lists of different lengths
+            array = np.asarray(x)
     if array is not None and array.dtype.kind != "O":
         shown = repr(x.item()) if isinstance(x, np.generic) else f"shape {array.shape}"
         kind = "an array" if isinstance(x, np.ndarray) else f"a {type(x).__name__}"

@@ -208,6 +208,17 @@ def _ours(
     return env if horizon is None else TimeLimit(env, horizon)
 
 
+def _users_own(
+    name: str, env: Environment, horizon: int | None, observation_keys: Sequence[str]
+) -> Environment:
+    """An environment in JAX that a user has made."""
+    from eniac.envs.check import check_environment
+
+    limited = _ours(name, env, horizon, observation_keys)
+    check_environment(name, env)
+    return limited
+
+
 def _find_spec(name: str, id: str) -> Any:
     """gymnasium's entry for an id. **Raises** ConfigError with near names if there is none."""
     import gymnasium
@@ -362,7 +373,7 @@ def _from_factory(
     except FAILURES as error:
         raise ConfigError(f"{name} {raised(error, 'make')}") from error
     if _is_ours(made):
-        return _ours(name, made, horizon, observation_keys)
+        return _users_own(name, made, horizon, observation_keys)
     if _is_envpool(made):
         return _from_pool(name, made, horizon, observation_keys)
     if isinstance(made, gymnasium.vector.VectorEnv):
@@ -387,7 +398,7 @@ def _from_ready(
 ) -> Environment | HostEnv | None:
     """What was given, if it is an environment."""
     if _is_ours(given):
-        return _ours(name, given, horizon, observation_keys)
+        return _users_own(name, given, horizon, observation_keys)
     gymnasium = sys.modules.get("gymnasium")
     if gymnasium is None:  # then nobody can have made one
         return None

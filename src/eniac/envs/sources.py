@@ -40,6 +40,8 @@ class HostEnv(ABC):
     """
 
     num_envs: int | None = None
+    made_singly = False  # one by one, so that each can have a process
+    given = False  # ready-made, so that nobody here can make another
 
     def __init__(
         self,
@@ -63,6 +65,28 @@ class HostEnv(ABC):
         """`horizon`, under the name that our own environments have for it."""
         return self.horizon
 
+    def configure(
+        self,
+        vectorization: Vectorization = "sync",
+        timeout: float | None = None,
+        restart_failed: bool = False,
+    ) -> None:
+        """How `open` is to have them stepped. **Raises** ConfigError for what cannot be done."""
+        if vectorization not in get_args(Vectorization):
+            raise ConfigError(f"vectorization is {vectorization!r}; it must be 'sync' or 'async'.")
+        if vectorization == "async" and not self.made_singly:
+            raise ConfigError(
+                f"vectorization is {vectorization!r}, but {self.name} is stepped as it is; use "
+                "'sync', or an id or a function that makes one environment."
+            )
+        if restart_failed and self.given:
+            raise ConfigError(
+                f"restart_failed_envs is on, but {self.name} was given ready-made, and nobody here "
+                "can make another. Give a function that makes it, or leave restart_failed_envs off."
+            )
+        self.vectorization, self.timeout = vectorization, timeout
+        self.restart_failed = restart_failed
+
     def open(self, num_envs: int, vectorization: Vectorization | None = None) -> HostEnvs:
         """`num_envs` environments, stepped one after the other or each in a process ("async").
 
@@ -71,7 +95,8 @@ class HostEnv(ABC):
 
         **Raises** ConfigError for a number that cannot be had, RunError if they cannot be made.
         """
-        vectorization = self.vectorization if vectorization is None else vectorization
+        if vectorization is not None:
+            self.configure(vectorization, self.timeout, self.restart_failed)
         if num_envs < 1 or num_envs != int(num_envs):
             raise ConfigError(f"num_envs is {num_envs!r}; it must be a whole number of 1 or more.")
         if self.num_envs not in (None, num_envs):
@@ -80,11 +105,9 @@ class HostEnv(ABC):
                 f"ready-made. Set num_envs to {self.num_envs}, or give a function that makes one "
                 "environment."
             )
-        if vectorization not in get_args(Vectorization):
-            raise ConfigError(f"vectorization is {vectorization!r}; it must be 'sync' or 'async'.")
         check_arrays(self.name, self.observation_space)
         try:
-            return self._open(num_envs, vectorization)
+            return self._open(num_envs)
         except EniacError:
             raise
         except FAILURES as error:
@@ -114,25 +137,11 @@ class HostEnv(ABC):
     def close(self) -> None:  # noqa: B027, most have nothing to end
         """Ends what was made to learn the spaces and never opened."""
 
-    def _needs_sync(self, vectorization: str) -> None:
-        if vectorization != "sync":
-            raise ConfigError(
-                f"vectorization is {vectorization!r}, but {self.name} is stepped as it is; use "
-                "'sync', or an id or a function that makes one environment."
-            )
-
-    def _needs_a_maker(self) -> None:
-        if self.restart_failed:
-            raise ConfigError(
-                f"restart_failed_envs is on, but {self.name} was given ready-made, and nobody here "
-                "can make another. Give a function that makes it, or leave restart_failed_envs off."
-            )
-
     def _how_to_draw(self, render_mode: str) -> str:
         return f"Make it with render_mode={render_mode!r}."
 
     @abstractmethod
-    def _open(self, num_envs: int, vectorization: str) -> HostEnvs: ...
+    def _open(self, num_envs: int) -> HostEnvs: ...
 
     @abstractmethod
     def _single(self, render_mode: str | None) -> gymnasium.Env[Any, Any]: ...
@@ -144,6 +153,8 @@ class MadeEnv(HostEnv):
     `first` is one of them, made already to learn the spaces. It is the first of those that are
     opened first: making an environment can be expensive, or print, or take a licence.
     """
+
+    made_singly = True
 
     def __init__(
         self,
@@ -158,8 +169,8 @@ class MadeEnv(HostEnv):
         self._make = make
         self._first: gymnasium.Env[Any, Any] | None = first
 
-    def _open(self, num_envs: int, vectorization: str) -> HostEnvs:
-        if vectorization == "async":
+    def _open(self, num_envs: int) -> HostEnvs:
+        if self.vectorization == "async":
             return self._open_async(num_envs)
         envs = [self._take_first() or self._made(1, num_envs)]
         envs += [self._made(copy, num_envs) for copy in range(2, num_envs + 1)]
@@ -224,6 +235,7 @@ class GivenEnv(HostEnv):
     """One environment that was given ready-made. It stays its owner's: it is never closed."""
 
     num_envs = 1
+    given = True
 
     def __init__(
         self, name: str, env: gymnasium.Env[Any, Any], observation_keys: Sequence[str] = ()
@@ -233,9 +245,7 @@ class GivenEnv(HostEnv):
         )
         self._env = env
 
-    def _open(self, num_envs: int, vectorization: str) -> HostEnvs:
-        self._needs_sync(vectorization)
-        self._needs_a_maker()
+    def _open(self, num_envs: int) -> HostEnvs:
         return LoopEnvs(self.name, [self._env], self.observation_keys, False, self.timeout)
 
     def _single(self, render_mode: str | None) -> gymnasium.Env[Any, Any]:
@@ -265,14 +275,11 @@ class VectorEnvSource(HostEnv):
             observation_keys=observation_keys,
         )
         self.num_envs = num_envs
-        self._make, self._first, self._given = make, first, given
+        self._make, self._first, self.given = make, first, given
 
-    def _open(self, num_envs: int, vectorization: str) -> HostEnvs:
-        self._needs_sync(vectorization)
-        if self._given:
-            self._needs_a_maker()
+    def _open(self, num_envs: int) -> HostEnvs:
         vector = self._first
-        if not self._given:
+        if not self.given:
             self._first = None
         if vector is None or vector.num_envs != num_envs:
             if vector is not None:
@@ -287,7 +294,7 @@ class VectorEnvSource(HostEnv):
             vector,
             self.observation_space,
             self.action_space,
-            not self._given,
+            not self.given,
             self.timeout,
             (lambda: self._make(num_envs)) if self.restart_failed else None,
         )
@@ -299,8 +306,8 @@ class VectorEnvSource(HostEnv):
         )
 
     def close(self) -> None:
-        first, self._first = self._first, self._first if self._given else None
-        if first is not None and not self._given:
+        first, self._first = self._first, self._first if self.given else None
+        if first is not None and not self.given:
             first.close()
 
 
@@ -330,8 +337,7 @@ class EnvPoolSource(HostEnv):
         self.num_envs = num_envs
         self._make = make
 
-    def _open(self, num_envs: int, vectorization: str) -> HostEnvs:
-        self._needs_sync(vectorization)
+    def _open(self, num_envs: int) -> HostEnvs:
         return EnvPoolEnvs(
             self.name,
             lambda seeds: self._make(num_envs, seeds),

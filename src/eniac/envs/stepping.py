@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -42,6 +43,10 @@ from eniac.errors import ConfigError, EniacError, RunError, one_line
 
 MOST_RESTARTS = 10
 """Environments that are replaced in one rollout, if they are; more of them are an error."""
+
+
+_NOTHING: Any = object()
+"""In the place of a result that there is not yet."""
 
 
 class HostStep(NamedTuple):
@@ -322,8 +327,8 @@ class LoopEnvs(HostEnvs):
         # Only if an observation is one array, which is written here and not by a function.
         dtype, shape = getattr(observations, "dtype", None), self.observation_space.shape
         numbers, array = NUMBERS, np.ndarray  # a local name is quicker to find
-        terminated = truncated = result = None
-        doing, failed = "step", ()
+        terminated = truncated = None
+        doing, result, failed = "step", _NOTHING, ()
         for i, (step, action) in enumerate(zip(self._steps, actions, strict=True)):
             try:
                 result = step(action)
@@ -381,7 +386,7 @@ class LoopEnvs(HostEnvs):
             self._observation, rewards, terminated, truncated, real, index, final, failed
         )
 
-    def _recover(self, i: int, error: BaseException, doing: str, result: Any = None) -> None:
+    def _recover(self, i: int, error: BaseException, doing: str, result: Any = _NOTHING) -> None:
         """Puts a new environment in the place of one that failed, if that was asked for."""
         told = self._fault(i, error, doing, result)
         if self._remake is None:
@@ -401,10 +406,10 @@ class LoopEnvs(HostEnvs):
             except FAILURES as again:
                 told = self._fault(i, again, doing)
 
-    def _fault(self, i: int, error: BaseException, doing: str, result: Any = None) -> RunError:
+    def _fault(self, i: int, error: BaseException, doing: str, result: Any = _NOTHING) -> RunError:
         if isinstance(error, RunError):
             return error
-        if doing == "step" and result is not None:
+        if doing == "step" and result is not _NOTHING:
             try:
                 faults.check_step(result)
             except Fault as fault:
@@ -588,11 +593,18 @@ class VectorEnvs(HostEnvs):
         return observation
 
     def _close(self) -> None:
-        if self._owned:
-            # Processes of which one has died would be waited for without an end.
-            hard = isinstance(self._vector.unwrapped, AsyncVectorEnv)
-            close = self._vector.close
-            close_quietly((lambda: close(terminate=True)) if hard else close)
+        if not self._owned:
+            return
+        base = self._vector.unwrapped
+        if not isinstance(base, AsyncVectorEnv):
+            close_quietly(self._vector.close)
+            return
+        # If one of its processes has died, it would wait for all of them without an end.
+        close_quietly(lambda: self._vector.close(terminate=True))
+        if not base.closed:
+            for process in base.processes:
+                process.kill()
+            base.closed = True  # or it tries again when it is forgotten, and says so
 
 
 class EnvPoolEnvs(VectorEnvs):
@@ -630,6 +642,58 @@ class EnvPoolEnvs(VectorEnvs):
         if self._vector is not None:
             close_quietly(self._vector.close)
             self._vector = None
+
+
+class SingleEnv:
+    """One environment, to play or draw an episode in. What it gives is looked at as everywhere:
+    **raises** RunError, in one line that names it, for whatever goes wrong."""
+
+    def __init__(self, name: str, env: gymnasium.Env[Any, Any], observation_space: Any):
+        self.name, self.env, self.steps = name, env, 0
+        self._row = empty(observation_space, 1)
+        self._put = writer(observation_space, self._row)
+
+    def reset(self, seed: int) -> Any:
+        """The first observation of an episode, copied."""
+        self.steps = 0
+        with self._telling("reset"):
+            return self._observed(first_observation(self.env.reset(seed=seed)))
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool]:
+        """Observation, reward, whether it terminated and whether it was truncated."""
+        self.steps += 1
+        with self._telling("step"):
+            result = self.env.step(action)
+            faults.check_step(result)
+            observation, reward, terminated, truncated, _ = result
+            return (
+                self._observed(observation),
+                faults.number(reward),
+                faults.flag("terminated", terminated),
+                faults.flag("truncated", truncated),
+            )
+
+    def render(self) -> np.ndarray:
+        """A picture: bytes of shape (height, width, 3)."""
+        with self._telling("render"):
+            return faults.picture(self.env.render())
+
+    @property
+    def fps(self) -> float:
+        """How many pictures a second make a film that can be followed."""
+        return float((self.env.metadata or {}).get("render_fps") or 30)
+
+    def _observed(self, observation: Any) -> Any:
+        self._put(0, observation)
+        return deepcopy(take(self._row, 0))
+
+    @contextmanager
+    def _telling(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except FAILURES as error:
+            fault = faults.raised(error, doing)
+            raise RunError(f"{self.name} (step {self.steps}) {fault}") from error
 
 
 def env_seeds(seed: int, num_envs: int) -> list[int]:

@@ -91,7 +91,10 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
 def _wrong_value(entry: str, value: Any, space: Any) -> Fault:
     came = f"returned an observation that is {value}{f' at {entry}' if entry else ''}"
     if not np.isfinite(value):
-        return Fault(f"{came}; expected a finite number. Find out where the environment makes it.")
+        return Fault(
+            f"{came}; expected a finite number. Find out where the environment makes it.",
+            nonfinite=True,
+        )
     return Fault(
         f"{came}, which its observation_space does not have: {space!s:.200}. Correct the "
         "environment, or its observation_space."

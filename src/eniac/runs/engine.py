@@ -25,7 +25,7 @@ from eniac.runs.checkpoint import (
     save_checkpoint,
 )
 from eniac.runs.config import Built, Config
-from eniac.runs.diagnostics import Adviser
+from eniac.runs.diagnostics import Adviser, blame
 from eniac.runs.display import Display
 from eniac.runs.export import export_policies
 from eniac.runs.files import write_json
@@ -209,23 +209,21 @@ class _Session:
             active = np.array([not reason for reason in reasons])
             if not active.any() or signals.caught is not None:
                 break
-            clock = time.perf_counter()
-            outcome = self.program.epoch(states, active, self.config.return_above)
-            seconds = time.perf_counter() - clock
             try:
-                _refuse_nonfinite(outcome, active, progress, self.config)
-            except NonFiniteError as error:
+                outcome, seconds = self._epoch(states, active, progress)
+            except RunError as error:
+                # An epoch leaves the states before it as they were: only itself is lost.
                 if saved != progress.epoch:
                     self._save(states, progress, logs)
                 path = checkpoint_path(self.folder / "checkpoints", progress.epoch)
-                raise NonFiniteError(f"{error} The last good checkpoint is {path}.") from None
+                raise type(error)(f"{error} The last good checkpoint is {path}.") from error
             states = outcome.states
             before = progress
             progress = progress.advance(active, outcome.metrics, seconds)
             records, speed = self._log(outcome, active, before, progress, logs)
             display.update(progress, speed)
-            for advice in adviser.advice(records):
-                warn(advice)
+            for text in (*self.program.events(), *adviser.advice(records)):
+                warn(text)
             if progress.epoch % self.config.checkpoint_every == 0:
                 self._save(states, progress, logs)
                 saved = progress.epoch
@@ -244,6 +242,17 @@ class _Session:
             seconds=progress.seconds - start.seconds,
             steps=int((progress.steps - start.steps).sum()),
         )
+
+    def _epoch(self, states: Any, active: np.ndarray, progress: Progress) -> tuple[Outcome, float]:
+        """What the next epoch gives, and how many seconds it takes."""
+        clock = time.perf_counter()
+        try:
+            outcome = self.program.epoch(states, active, self.config.return_above)
+        except RunError as error:
+            raise type(error)(f"{error} It was in epoch {progress.epoch + 1}.") from error
+        seconds = time.perf_counter() - clock
+        _refuse_nonfinite(outcome, active, progress, self.config)
+        return outcome, seconds
 
     def _log(
         self,
@@ -358,21 +367,14 @@ def _guarded(folder: Path, work: Any) -> Any:
 def _refuse_nonfinite(
     outcome: Outcome, active: np.ndarray, progress: Progress, config: Config
 ) -> None:
-    rewards = outcome.metrics["nonfinite_rewards"].sum(axis=1)
     nonfinite = nonfinite_leaves(outcome.states)
     for k in np.flatnonzero(active):
         leaves = [name for name, bad in nonfinite.items() if bad[k]]
-        where = f"in epoch {progress.epochs[k] + 1} of seed {config.seed_numbers[k]}"
-        if rewards[k] > 0:
-            raise NonFiniteError(
-                f"The environment gave {int(rewards[k])} rewards that are NaN or infinite {where}."
-            )
-        if leaves:
-            more = f" and {len(leaves) - 3} more" if len(leaves) > 3 else ""
-            raise NonFiniteError(
-                f"NaN or infinity in {', '.join(leaves[:3])}{more} {where}. Often a smaller "
-                "learning rate helps."
-            )
+        metrics = {name: values[k] for name, values in outcome.metrics.items()}
+        blamed = blame(metrics, leaves, config.env)
+        if blamed is not None:
+            where = f"in epoch {progress.epochs[k] + 1} of seed {config.seed_numbers[k]}"
+            raise NonFiniteError(f"{blamed[0]} {where}.{blamed[1]}")
 
 
 def _epoch_of(checkpoints: list[Path]) -> int:

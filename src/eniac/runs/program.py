@@ -65,6 +65,10 @@ class Program(Protocol):
         """One epoch of the active seeds, whose rounds stop above the return `until`."""
         ...
 
+    def events(self) -> list[str]:
+        """What has happened since this was last asked that the user should know."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -132,6 +136,9 @@ class CompiledProgram:
             return Outcome(out, {name: np.asarray(value) for name, value in metrics.items()})
 
         return interruptible(work)
+
+    def events(self) -> list[str]:
+        return []
 
     def close(self) -> None:
         pass

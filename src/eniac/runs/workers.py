@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -38,6 +38,7 @@ class HostProgram:
         self.seeds = list(built.config.seed_numbers)
         self.shapes = stack([built.learner.shapes()] * len(self.seeds))
         self._workers: list[_Worker] = []
+        self._events: list[str] = []
 
     def init(self) -> Any:
         learner = self._built.learner
@@ -63,7 +64,9 @@ class HostProgram:
             todo = [k for k in range(len(rows)) if active[k]]
             if not self._workers:
                 for k in todo:
-                    rows[k], found[k] = run_epoch(self._built.learner, rows[k], bound)
+                    with self._telling(k):
+                        rows[k], found[k] = run_epoch(self._built.learner, rows[k], bound)
+                        self._note(k, self._built.learner.events())
             else:
                 self._spread(todo, rows, found, bound)
             names = next(metrics for metrics in found if metrics)
@@ -76,6 +79,10 @@ class HostProgram:
             )
 
         return interruptible(work)
+
+    def events(self) -> list[str]:
+        events, self._events = self._events, []
+        return events
 
     def close(self) -> None:
         for worker in self._workers:
@@ -95,8 +102,24 @@ class HostProgram:
                     worker.send(("epoch", flatten(rows[busy[worker]]), until))
             for worker in [worker for worker in busy if worker.connection.poll(0.02)]:
                 k = busy.pop(worker)
-                arrays, found[k] = worker.receive(self.seeds[k])
+                with self._telling(k):
+                    arrays, found[k], events = worker.receive(self.seeds[k])
                 rows[k] = unflatten(rows[k], arrays, None)
+                self._note(k, events)
+
+    def _note(self, k: int, events: list[str]) -> None:
+        self._events += [f"{text}{self._of_seed(k)}" for text in events]
+
+    @contextlib.contextmanager
+    def _telling(self, k: int) -> Iterator[None]:
+        """Says of what goes wrong in whose epoch it was, if there are several seeds."""
+        try:
+            yield
+        except RunError as error:
+            raise type(error)(f"{error}{self._of_seed(k)}") from error
+
+    def _of_seed(self, k: int) -> str:
+        return f" It was with seed {self.seeds[k]} of the run." if len(self.seeds) > 1 else ""
 
 
 def run_epoch(learner: Learner[Any], state: Any, until: float) -> tuple[Any, dict[str, np.ndarray]]:
@@ -177,7 +200,7 @@ def _answers(config: dict[str, Any]) -> Callable[[Any], Any]:
     def answer(question: Any) -> Any:
         arrays, until = question
         state, metrics = run_epoch(learner, unflatten(like, arrays, None), until)
-        return flatten(state), metrics
+        return flatten(state), metrics, learner.events()
 
     return answer
 
