@@ -12,7 +12,8 @@ ROOT = Path(eniac.__file__).parent
 LAYERS = (
     ("errors",),
     ("lazy", "memory"),
-    ("spaces", "permutation", "minibatches"),
+    ("boxes", "child_process"),
+    ("spaces", "draws", "minibatches"),
     ("envs",),
     ("networks",),
     ("policies",),

@@ -116,7 +116,7 @@ def test_categorical_ignores_a_shift_of_its_logits():
 
 def test_sampled_discrete_actions_have_the_frequencies_of_the_softmax():
     policy, x = discrete_policy(sharpness=1e4), jnp.array([1.0, -1.0, 0.5])
-    actions = jax.vmap(policy.sample, (0, None))(jax.random.split(jax.random.key(0), NUM_DRAWS), x)
+    actions = jax.vmap(policy.action, (0, None))(policy.noise(jax.random.key(0), (NUM_DRAWS,)), x)
     probabilities = np.asarray(jax.nn.softmax(policy(x)[0].logits))
     assert probabilities.max() / probabilities.min() > 1.5
     assert is_plausible(np.bincount(actions, minlength=4), probabilities)
@@ -124,7 +124,7 @@ def test_sampled_discrete_actions_have_the_frequencies_of_the_softmax():
 
 def test_sampled_box_actions_are_normal_with_the_stated_mean_and_std():
     policy, x = box_policy(), jnp.array([1.0, -1.0, 0.5])
-    actions = jax.vmap(policy.sample, (0, None))(jax.random.split(jax.random.key(1), NUM_DRAWS), x)
+    actions = jax.vmap(policy.action, (0, None))(policy.noise(jax.random.key(1), (NUM_DRAWS,)), x)
     law = policy(x)[0]
     for i in range(2):
         quantiles = scipy.stats.norm(law.mean[i], law.std[i]).cdf(np.asarray(actions[:, i]))
@@ -140,13 +140,12 @@ def test_acting_reports_the_log_prob_of_its_own_action():
         np.testing.assert_allclose(log_prob, policy(x)[0].log_prob(action), rtol=1e-6)
 
 
-def test_noise_drawn_ahead_makes_the_actions_that_sampling_makes():
+def test_evaluation_takes_the_actions_that_a_rollout_would_of_the_same_noise():
     key, x = jax.random.key(5), jnp.array([0.2, 0.4, -0.6])
     for policy in (box_policy(), discrete_policy(sharpness=1e3)):
         assert policy.noise(key, (7, 2)).shape[:2] == (7, 2)
-        np.testing.assert_array_equal(
-            policy.act(policy.noise(key, ()), x)[0], policy.sample(key, x)
-        )
+        noise = policy.noise(key, ())
+        np.testing.assert_array_equal(policy.act(noise, x)[0], policy.action(noise, x))
 
 
 # Action boxes

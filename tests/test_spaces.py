@@ -15,6 +15,7 @@ from gymnasium.vector.utils import batch_space
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eniac.draws import integers
 from eniac.envs.observations import select_keys
 from eniac.errors import ConfigError
 from eniac.spaces import (
@@ -330,7 +331,7 @@ def test_uniform_pairs_are_uniform_in_boxes_and_over_all_elements():
     assert scipy.stats.chisquare(joint).pvalue > 1e-3
 
 
-def test_uniform_pairs_of_plain_spaces_are_drawn_as_they_always_were():
+def test_uniform_pairs_are_one_draw_for_all_boxes_and_one_for_each_discrete_part():
     key, num = jax.random.key(3), 50
     encode = PairEncoder(BOX, True)
     low, high = jnp.array([-1.0, 0.0, -2.0]), jnp.array([1.0, 5.0, 2.0])
@@ -338,7 +339,7 @@ def test_uniform_pairs_of_plain_spaces_are_drawn_as_they_always_were():
     np.testing.assert_array_equal(encode.uniform(key, num, low, high), expected)
     encode = PairEncoder(DISCRETE, True)
     parts = [
-        jax.nn.one_hot(jax.random.randint(jax.random.fold_in(key, start), (num,), 0, n), n)
+        jax.nn.one_hot(integers(jax.random.fold_in(key, start), (num,), n), n)
         for start, n in ((0, 3), (3, 2))
     ]
     np.testing.assert_array_equal(

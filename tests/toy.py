@@ -117,6 +117,9 @@ class Learner:
     def warnings(self) -> list[str]:
         return []
 
+    def events(self) -> list[str]:
+        return []
+
     def close(self) -> None:
         pass
 

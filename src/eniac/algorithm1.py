@@ -20,8 +20,12 @@ Metrics = dict[str, Any]
 """What an epoch came to: arrays with one number for each of its rounds.
 
 There are always `ran` (False for a round that was left out), `return_mean` (of the round's
-evaluation), `steps` (environment steps that the round took, those of lines 6 to 9 with the first)
-and `nonfinite_rewards` (how many rewards were NaN or infinite)."""
+evaluation) and `steps` (environment steps that the round took, those of lines 6 to 9 with the
+first). Where networks act there are those of `NONFINITE` too."""
+
+NONFINITE = ("nonfinite_observations", "nonfinite_actions", "nonfinite_rewards")
+"""How many of them were NaN or infinite, counted where that first happened in a round. The first in
+this order that is not zero is the cause: an agent sees, acts, and is paid."""
 
 
 class Learner(Protocol[State]):
@@ -76,6 +80,10 @@ class Learner(Protocol[State]):
 
     def warnings(self) -> list[str]:
         """What the user should know before the first epoch."""
+        ...
+
+    def events(self) -> list[str]:
+        """What has happened since this was last asked that the user should know."""
         ...
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from eniac.draws import integers
 from eniac.errors import require
 from eniac.features import fourier, map_rows, sum_rows
 from eniac.spaces import PairEncoder, Spaces, emitted, empty
@@ -119,7 +120,7 @@ class Buffer(eqx.Module):
     def sample_rows(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Int[Array, "..."]:
         """Rows drawn in proportion to their weights; row 0 if there are none."""
         if not self.bounded:
-            return jax.random.randint(key, shape, 0, jnp.maximum(self.count, 1))
+            return integers(key, shape, jnp.maximum(self.count, 1))
         below = jnp.cumsum(self.weight)
         drawn = jax.random.uniform(key, shape) * below[-1]
         rows = jnp.searchsorted(below, drawn.ravel(), side="right").reshape(shape)

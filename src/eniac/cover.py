@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from eniac.buffer import Pairs, num_rows
+from eniac.draws import integers
 from eniac.errors import require, require_choices
 from eniac.features import NUM_MEDIAN, Bandwidth, RandomFeatures
 from eniac.spaces import PairEncoder, Spaces
@@ -170,7 +171,7 @@ class LogDet(CoverRule):
         features = memory.features
         num = jnp.maximum(num, 1)
         if self.bandwidth == "median":
-            rows = jax.random.randint(key, (2, NUM_MEDIAN), 0, num)
+            rows = integers(key, (2, NUM_MEDIAN), num)
             features = features.with_median(newest, rows)
         gram = features.gram(newest, jnp.ones(num_rows(newest)), num)
         mean = (gram + self.ridge * jnp.eye(self.features)) / num

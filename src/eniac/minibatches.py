@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from eniac.permutation import permutation
+from eniac.draws import permutation
 
 Carry = TypeVar("Carry")
 

@@ -23,6 +23,7 @@ import numpy as np
 from gymnasium import spaces as gym
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from eniac.draws import integers
 from eniac.networks import Body, Linear, Normaliser
 from eniac.spaces import Encoder, check_spaces, emitted
 
@@ -216,7 +217,7 @@ class DiscreteActions:
         return jax.random.gumbel(key, (*shape, self.n))
 
     def uniform(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
-        return jax.random.randint(key, shape, 0, self.n, jnp.int32)
+        return integers(key, shape, self.n)
 
     @property
     def log_uniform(self) -> float:
@@ -240,8 +241,7 @@ class MultiDiscreteActions:
         return jax.random.gumbel(key, (*shape, self.num_outputs))
 
     def uniform(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
-        most = jnp.asarray(self.nvec, jnp.int32).reshape((1,) * len(shape) + (-1,))
-        return jax.random.randint(key, (*shape, len(self.nvec)), 0, most, jnp.int32)
+        return integers(key, (*shape, len(self.nvec)), jnp.asarray(self.nvec))
 
     @property
     def log_uniform(self) -> float:
@@ -359,8 +359,9 @@ class ActorCritic(eqx.Module):
     def value(self, observation: Any) -> Float[Array, ""]:
         return self.value_head(self.body(self.encode(observation)))[0]
 
-    def sample(self, key: PRNGKeyArray, observation: Any) -> Array:
-        return self(observation)[0].transform(self.noise(key, ()))
+    def action(self, noise: Array, observation: Any) -> Array:
+        """The action that this draw of `noise` leads to."""
+        return self(observation)[0].transform(noise)
 
     def mode(self, observation: Any) -> Array:
         return self(observation)[0].mode()

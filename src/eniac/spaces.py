@@ -22,6 +22,8 @@ import numpy as np
 from gymnasium import spaces as gym
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from eniac.boxes import box_bounds
+from eniac.draws import integers
 from eniac.errors import ConfigError, require, shown
 
 Space = gymnasium.Space[Any]
@@ -97,24 +99,6 @@ def emitted(space: Space) -> Space:
         f"the action space is {shown(space)}; policies act in a Box, Discrete, MultiDiscrete or "
         "MultiBinary space. gymnasium.wrappers.TransformAction can make one of these of yours."
     )
-
-
-def box_bounds(space: gym.Box) -> tuple[np.ndarray, np.ndarray]:
-    """The bounds of a box as 64-bit floats, infinite where they say nothing.
-
-    C++ environments state an unbounded box with the numeric limits of its type: the largest number,
-    and as the lowest often the smallest *positive* one (dm_control in EnvPool: 2.2e-308), though
-    the observations are negative. Those are no bounds.
-    """
-    low, high = space.low.astype(np.float64), space.high.astype(np.float64)
-    if space.dtype.kind == "f":
-        tiny = 1.2e-38 if space.dtype == np.float32 else 1e-300
-        huge = min(1e30, float(np.finfo(space.dtype.name).max))
-        no_low = (low > 0) & (low < tiny) | (low <= -huge)
-        no_high = high >= huge
-    else:
-        no_low, no_high = ~space.bounded_below, ~space.bounded_above
-    return np.where(no_low, -np.inf, low), np.where(no_high, np.inf, high)
 
 
 # Stored elements
@@ -367,8 +351,7 @@ class PairEncoder(eqx.Module):
             start = shift + part.start
             part_key = jax.random.fold_in(key, start)
             if part.kind == "one-hot":
-                nvec = jnp.asarray(part.nvec, jnp.int32)[None]
-                choice = jax.random.randint(part_key, (num, len(part.nvec)), 0, nvec)
+                choice = integers(part_key, (num, len(part.nvec)), jnp.asarray(part.nvec))
                 new = jax.vmap(part.one_hot)(choice)
             elif part.kind == "binary":
                 coins = jax.random.bernoulli(part_key, 0.5, (num, part.size))

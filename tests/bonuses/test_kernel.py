@@ -12,6 +12,7 @@ from gymnasium.spaces import Box, Discrete
 
 from eniac.bonuses.kernel import Kernel
 from eniac.buffer import Buffer, Pairs
+from eniac.draws import integers
 from eniac.features import NUM_MEDIAN, median_distance
 from eniac.spaces import PairEncoder, Spaces
 
@@ -149,7 +150,7 @@ def test_the_median_distance_is_that_of_all_pairs_but_for_sampling():
 def test_the_median_sets_the_width_at_the_first_fit_and_never_again():
     rule = replace(RULE, bandwidth="median")
     first, _ = fitted(rule, some(0))
-    rows = jax.random.randint(jax.random.key(1), (2, NUM_MEDIAN), 0, NUM)
+    rows = integers(jax.random.key(1), (2, NUM_MEDIAN), NUM)
     median = median_distance(first.features.encoder, some(0), rows)
     np.testing.assert_allclose(first.features.inverse_width, 1 / median**2, rtol=1e-5)
     later, _ = fitted(rule, some(0), some(1, scale=50.0))

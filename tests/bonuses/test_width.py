@@ -213,12 +213,16 @@ def test_a_width_that_diverged_is_said_and_the_bonus_before_is_kept(rule):
 def test_the_constraint_holds_on_the_data_but_for_a_swing(width):
     # The multiplier follows the bound from both sides and keeps swinging about it, so that the
     # network that training ends with may be off by a factor: 10 at most, 2 in the median.
-    buffer, roots = holding(LEFT), []
+    # How many times wider it is far away swings with it: of 60 seeds 3 to 170 times, and half of
+    # them above 55.
+    buffer, roots, ratios = holding(LEFT), [], []
     for seed in range(7):
         bonus = fit(CONSTRAINED, jax.random.key(seed), width, buffer, QUERY)
         roots.append(np.sqrt(np.mean(values(bonus.width, LEFT) ** 2)))
         np.testing.assert_allclose(bonus.quality.constraint, roots[-1], rtol=0.05)
-        assert values(bonus.width, RIGHT).mean() > 10 * values(bonus.width, LEFT).mean()
+        ratios.append(values(bonus.width, RIGHT).mean() / values(bonus.width, LEFT).mean())
+    assert np.median(ratios) > 20
+    assert min(ratios) > 3
     assert max(roots) < 10 * EPSILON
     assert np.median(roots) < 2 * EPSILON
     assert min(roots) > 0.2 * EPSILON

@@ -19,12 +19,12 @@ def test_softmax_survives_huge_logits():
 
 def test_a_table_is_sampled_by_its_probabilities():
     policy = TablePolicy(jnp.array([[1.0, 0.0, 0.0], [0.2, 0.5, 0.3]]))
-    keys = jax.random.split(jax.random.key(0), 4000)
-    actions = np.asarray(jax.vmap(policy.sample, (0, None))(keys, jnp.asarray(1)))
+    noise = policy.noise(jax.random.key(0), (4000,))
+    actions = np.asarray(jax.vmap(policy.action, (0, None))(noise, jnp.asarray(1)))
     counts = np.bincount(actions, minlength=3)
     assert stats.chisquare(counts, 4000 * np.array([0.2, 0.5, 0.3])).pvalue > 1e-4
     assert policy.mode(jnp.asarray(1)) == 1
-    assert not jax.vmap(policy.sample, (0, None))(keys, jnp.asarray(0)).any()
+    assert not jax.vmap(policy.action, (0, None))(noise, jnp.asarray(0)).any()
 
 
 @pytest.mark.parametrize(("env", "best"), [("DeepSea-4", 0.99), ("CombinationLock-3", 4.0)])

@@ -18,10 +18,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.bonuses.base import Bonus, BonusRule, Metrics
 from eniac.buffer import Buffer, Pairs
+from eniac.draws import permutation
 from eniac.errors import require, require_choices
 from eniac.minibatches import clipped, rmsprop
 from eniac.networks import Body, Linear
-from eniac.permutation import permutation
 from eniac.spaces import PairEncoder, Spaces
 
 DIVERGED = 1e6

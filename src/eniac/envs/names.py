@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from eniac.envs.faults import FAILURES, raised
 from eniac.envs.registry import ENVS, without_version
 from eniac.errors import ConfigError, EniacError, one_line, require_kinds, suggestion
 from eniac.lazy import import_named, import_users_module
@@ -207,6 +208,17 @@ def _ours(
     return env if horizon is None else TimeLimit(env, horizon)
 
 
+def _users_own(
+    name: str, env: Environment, horizon: int | None, observation_keys: Sequence[str]
+) -> Environment:
+    """An environment in JAX that a user has made."""
+    from eniac.envs.check import check_environment
+
+    limited = _ours(name, env, horizon, observation_keys)
+    check_environment(name, env)
+    return limited
+
+
 def _find_spec(name: str, id: str) -> Any:
     """gymnasium's entry for an id. **Raises** ConfigError with near names if there is none."""
     import gymnasium
@@ -257,12 +269,12 @@ def _from_gymnasium(
     _check_kinds(name, spec.entry_point if single else spec.vector_entry_point, options)
     try:
         first = make(None) if single else make_vector(1)
-    except Exception as error:
+    except FAILURES as error:
         takes = ""
         if isinstance(error, TypeError) and options:
             takes = _takes(spec.entry_point if single else spec.vector_entry_point)
         given = f" with options {_names(options)}" if options else ""
-        raise ConfigError(f"{name} could not be made{given}: {one_line(error)}{takes}") from error
+        raise ConfigError(f"{name}{given} {raised(error, 'make')}{takes}") from error
     if single:
         return MadeEnv(name, make, first, observation_keys)
     return VectorEnvSource(name, make_vector, first, None, observation_keys=observation_keys)
@@ -363,10 +375,10 @@ def _from_factory(
 
     try:
         made = factory(**options)
-    except Exception as error:
-        raise ConfigError(f"{name} raised instead of making one: {one_line(error)}") from error
+    except FAILURES as error:
+        raise ConfigError(f"{name} {raised(error, 'make')}") from error
     if _is_ours(made):
-        return _ours(name, made, horizon, observation_keys)
+        return _users_own(name, made, horizon, observation_keys)
     if _is_envpool(made):
         return _from_pool(name, made, horizon, observation_keys)
     if isinstance(made, gymnasium.vector.VectorEnv):
@@ -391,7 +403,7 @@ def _from_ready(
 ) -> Environment | HostEnv | None:
     """What was given, if it is an environment."""
     if _is_ours(given):
-        return _ours(name, given, horizon, observation_keys)
+        return _users_own(name, given, horizon, observation_keys)
     gymnasium = sys.modules.get("gymnasium")
     if gymnasium is None:  # then nobody can have made one
         return None

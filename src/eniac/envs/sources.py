@@ -10,14 +10,15 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from copy import deepcopy
-from multiprocessing import get_all_start_methods
 from typing import Any, Literal, get_args
 
 import gymnasium
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
+from eniac.envs import faults
+from eniac.envs.faults import FAILURES, impatient
 from eniac.envs.observations import check_arrays, select_keys
+from eniac.envs.processes import ProcessEnvs
 from eniac.envs.stepping import EnvPoolEnvs, HostEnvs, LoopEnvs, VectorEnvs
 from eniac.errors import ConfigError, EniacError, RunError, one_line
 
@@ -32,11 +33,15 @@ class HostEnv(ABC):
       ready-made, a vector environment's own number. None if as many as wanted can be made.
     - `observation_keys`: the keys that are kept of a Dict observation; none for all.
     - `vectorization`: how `open` has them stepped, unless it is told otherwise.
+    - `timeout`: how many seconds making one, or a step or reset of all, may take; None for ever.
+    - `restart_failed`: whether one that fails is replaced by another.
 
     `eniac.envs.names` makes these.
     """
 
     num_envs: int | None = None
+    made_singly = False  # one by one, so that each can have a process
+    given = False  # ready-made, so that nobody here can make another
 
     def __init__(
         self,
@@ -52,22 +57,46 @@ class HostEnv(ABC):
         self.action_space = action_space
         self.horizon = horizon
         self.vectorization: Vectorization = "sync"
+        self.timeout: float | None = None
+        self.restart_failed = False
 
     @property
     def time_limit(self) -> int | None:
         """`horizon`, under the name that our own environments have for it."""
         return self.horizon
 
+    def configure(
+        self,
+        vectorization: Vectorization = "sync",
+        timeout: float | None = None,
+        restart_failed: bool = False,
+    ) -> None:
+        """How `open` is to have them stepped. **Raises** ConfigError for what cannot be done."""
+        if vectorization not in get_args(Vectorization):
+            raise ConfigError(f"vectorization is {vectorization!r}; it must be 'sync' or 'async'.")
+        if vectorization == "async" and not self.made_singly:
+            raise ConfigError(
+                f"vectorization is {vectorization!r}, but {self.name} is stepped as it is; use "
+                "'sync', or an id or a function that makes one environment."
+            )
+        if restart_failed and self.given:
+            raise ConfigError(
+                f"restart_failed_envs is on, but {self.name} was given ready-made, and nobody here "
+                "can make another. Give a function that makes it, or leave restart_failed_envs off."
+            )
+        self.vectorization, self.timeout = vectorization, timeout
+        self.restart_failed = restart_failed
+
     def open(self, num_envs: int, vectorization: Vectorization | None = None) -> HostEnvs:
         """`num_envs` environments, stepped one after the other or each in a process ("async").
 
         Processes pay only where a step is expensive, a millisecond and more. They are started
-        afresh, not forked (forking a process in which JAX runs can hang), so a script that asks
-        for them must do so under `if __name__ == "__main__":`.
+        afresh, not forked: forking a process in which JAX runs can hang.
 
         **Raises** ConfigError for a number that cannot be had, RunError if they cannot be made.
         """
-        vectorization = self.vectorization if vectorization is None else vectorization
+        if vectorization is not None:
+            self.configure(vectorization, self.timeout, self.restart_failed)
         if num_envs < 1 or num_envs != int(num_envs):
             raise ConfigError(f"num_envs is {num_envs!r}; it must be a whole number of 1 or more.")
         if self.num_envs not in (None, num_envs):
@@ -76,15 +105,13 @@ class HostEnv(ABC):
                 f"ready-made. Set num_envs to {self.num_envs}, or give a function that makes one "
                 "environment."
             )
-        if vectorization not in get_args(Vectorization):
-            raise ConfigError(f"vectorization is {vectorization!r}; it must be 'sync' or 'async'.")
         check_arrays(self.name, self.observation_space)
         try:
-            return self._open(num_envs, vectorization)
+            return self._open(num_envs)
         except EniacError:
             raise
-        except Exception as error:
-            raise RunError(f"{self.name} could not be made: {one_line(error)}") from error
+        except FAILURES as error:
+            raise RunError(f"{self.name} {faults.raised(error, 'make')}") from error
 
     def single(self, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
         """One environment, to play or draw an episode in; with the time limit and keys of all.
@@ -97,30 +124,24 @@ class HostEnv(ABC):
             env = self._single(render_mode)
         except EniacError:
             raise
-        except Exception as error:
-            raise RunError(f"{self.name} could not be made: {one_line(error)}") from error
+        except FAILURES as error:
+            raise RunError(f"{self.name} {faults.raised(error, 'make')}") from error
         if render_mode is not None and env.render_mode != render_mode:
             raise RunError(
                 f"{self.name} cannot be drawn: its render_mode is {env.render_mode!r}, "
                 f"{render_mode!r} is wanted. {self._how_to_draw(render_mode)}"
             )
-        return filter_keys(env, self.observation_keys)
+        keys = list(self.observation_keys)
+        return gymnasium.wrappers.FilterObservation(env, keys) if keys else env
 
     def close(self) -> None:  # noqa: B027, most have nothing to end
         """Ends what was made to learn the spaces and never opened."""
-
-    def _needs_sync(self, vectorization: str) -> None:
-        if vectorization != "sync":
-            raise ConfigError(
-                f"vectorization is {vectorization!r}, but {self.name} is stepped as it is; use "
-                "'sync', or an id or a function that makes one environment."
-            )
 
     def _how_to_draw(self, render_mode: str) -> str:
         return f"Make it with render_mode={render_mode!r}."
 
     @abstractmethod
-    def _open(self, num_envs: int, vectorization: str) -> HostEnvs: ...
+    def _open(self, num_envs: int) -> HostEnvs: ...
 
     @abstractmethod
     def _single(self, render_mode: str | None) -> gymnasium.Env[Any, Any]: ...
@@ -133,6 +154,8 @@ class MadeEnv(HostEnv):
     opened first: making an environment can be expensive, or print, or take a licence.
     """
 
+    made_singly = True
+
     def __init__(
         self,
         name: str,
@@ -141,38 +164,57 @@ class MadeEnv(HostEnv):
         observation_keys: Sequence[str] = (),
     ):
         super().__init__(
-            name, first.observation_space, first.action_space, env_horizon(first), observation_keys
+            name, *spaces_of(name, first), env_horizon(first), observation_keys=observation_keys
         )
         self._make = make
         self._first: gymnasium.Env[Any, Any] | None = first
 
-    def _open(self, num_envs: int, vectorization: str) -> HostEnvs:
-        if vectorization == "async":
+    def _open(self, num_envs: int) -> HostEnvs:
+        if self.vectorization == "async":
             return self._open_async(num_envs)
-        envs = [self._take_first() or self._make(None)]
-        envs += [self._make(None) for _ in range(num_envs - 1)]
+        envs = [self._take_first() or self._made(1, num_envs)]
+        envs += [self._made(copy, num_envs) for copy in range(2, num_envs + 1)]
         if len({id(env.unwrapped) for env in envs}) < num_envs:
             raise RunError(
                 f"{self.name} returned the same environment twice. It is called once for every "
                 "environment and must make a new one each time."
             )
-        return LoopEnvs(self.name, envs, self.observation_keys, owned=True)
+        return LoopEnvs(
+            self.name,
+            envs,
+            self.observation_keys,
+            True,
+            self.timeout,
+            (lambda: impatient(self.timeout, self._make, None)) if self.restart_failed else None,
+        )
+
+    def _made(self, copy: int, num_envs: int) -> gymnasium.Env[Any, Any]:
+        try:
+            return impatient(self.timeout, self._make, None)
+        except FAILURES as error:
+            fault = faults.raised(error, "make")
+            raise RunError(f"{self.name} (copy {copy} of {num_envs}) {fault}") from error
 
     def _open_async(self, num_envs: int) -> HostEnvs:
-        make, keys = self._make, self.observation_keys
+        make = self._make
         try:
-            vector = AsyncVectorEnv(
-                [lambda: _CopyLast(filter_keys(make(None), keys))] * num_envs,
-                copy=False,  # a step's arrays hold until the next call
-                context="forkserver" if "forkserver" in get_all_start_methods() else "spawn",
-                autoreset_mode=AutoresetMode.SAME_STEP,  # every step is real
+            return ProcessEnvs(
+                self.name,
+                lambda: make(None),
+                num_envs,
+                self.observation_keys,
+                self.observation_space,
+                self.action_space,
+                self.timeout,
+                self.restart_failed,
             )
+        except EniacError:
+            raise
         except Exception as error:
             raise RunError(
-                f"the processes of {self.name} did not start ({one_line(error)}). In a script, "
-                "start them under `if __name__ == '__main__':`; or use vectorization='sync'."
+                f"the processes of {self.name} did not start ({one_line(error)}). What makes it "
+                "must be something that can be sent to a process; or use vectorization='sync'."
             ) from error
-        return VectorEnvs(self.name, vector, self.observation_space, self.action_space, owned=True)
 
     def _single(self, render_mode: str | None) -> gymnasium.Env[Any, Any]:
         return self._make(render_mode)
@@ -189,36 +231,22 @@ class MadeEnv(HostEnv):
             first.close()
 
 
-class _CopyLast(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Copies an episode's last observation.
-
-    gymnasium puts it aside without a copy and then resets, so that an environment which returns one
-    array again and again would overwrite it.
-    """
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        if terminated or truncated:
-            observation = deepcopy(observation)
-        return observation, reward, terminated, truncated, info
-
-
 class GivenEnv(HostEnv):
     """One environment that was given ready-made. It stays its owner's: it is never closed."""
 
     num_envs = 1
+    given = True
 
     def __init__(
         self, name: str, env: gymnasium.Env[Any, Any], observation_keys: Sequence[str] = ()
     ):
         super().__init__(
-            name, env.observation_space, env.action_space, env_horizon(env), observation_keys
+            name, *spaces_of(name, env), env_horizon(env), observation_keys=observation_keys
         )
         self._env = env
 
-    def _open(self, num_envs: int, vectorization: str) -> HostEnvs:
-        self._needs_sync(vectorization)
-        return LoopEnvs(self.name, [self._env], self.observation_keys, owned=False)
+    def _open(self, num_envs: int) -> HostEnvs:
+        return LoopEnvs(self.name, [self._env], self.observation_keys, False, self.timeout)
 
     def _single(self, render_mode: str | None) -> gymnasium.Env[Any, Any]:
         return self._env
@@ -242,23 +270,21 @@ class VectorEnvSource(HostEnv):
     ):
         super().__init__(
             name,
-            first.single_observation_space,
-            first.single_action_space,
+            *spaces_of(name, first, "single_"),
             vector_horizon(first),
-            observation_keys,
+            observation_keys=observation_keys,
         )
         self.num_envs = num_envs
-        self._make, self._first, self._given = make, first, given
+        self._make, self._first, self.given = make, first, given
 
-    def _open(self, num_envs: int, vectorization: str) -> HostEnvs:
-        self._needs_sync(vectorization)
+    def _open(self, num_envs: int) -> HostEnvs:
         vector = self._first
-        if not self._given:
+        if not self.given:
             self._first = None
         if vector is None or vector.num_envs != num_envs:
             if vector is not None:
                 vector.close()
-            vector = self._make(num_envs)
+            vector = impatient(self.timeout, self._make, num_envs)
         if vector.num_envs != num_envs:
             raise RunError(
                 f"{self.name} made {vector.num_envs} environments where {num_envs} were wanted."
@@ -268,7 +294,9 @@ class VectorEnvSource(HostEnv):
             vector,
             self.observation_space,
             self.action_space,
-            owned=not self._given,
+            not self.given,
+            self.timeout,
+            (lambda: self._make(num_envs)) if self.restart_failed else None,
         )
 
     def _single(self, render_mode: str | None) -> gymnasium.Env[Any, Any]:
@@ -278,8 +306,8 @@ class VectorEnvSource(HostEnv):
         )
 
     def close(self) -> None:
-        first, self._first = self._first, self._first if self._given else None
-        if first is not None and not self._given:
+        first, self._first = self._first, self._first if self.given else None
+        if first is not None and not self.given:
             first.close()
 
 
@@ -309,14 +337,15 @@ class EnvPoolSource(HostEnv):
         self.num_envs = num_envs
         self._make = make
 
-    def _open(self, num_envs: int, vectorization: str) -> HostEnvs:
-        self._needs_sync(vectorization)
+    def _open(self, num_envs: int) -> HostEnvs:
         return EnvPoolEnvs(
             self.name,
             lambda seeds: self._make(num_envs, seeds),
             num_envs,
             self.observation_space,
             self.action_space,
+            self.timeout,
+            self.restart_failed,
         )
 
     def _single(self, render_mode: str | None) -> gymnasium.Env[Any, Any]:
@@ -326,6 +355,26 @@ class EnvPoolSource(HostEnv):
             f"{self.name} steps many environments at once, and no single episode can be played or "
             f"drawn in it.{also if id in gymnasium.registry else ''}"
         )
+
+
+def spaces_of(name: str, env: Any, kind: str = "") -> tuple[Any, Any]:
+    """The spaces of an environment, or of one in a vector. **Raises** ConfigError for none."""
+    found = []
+    for attribute in (f"{kind}observation_space", f"{kind}action_space"):
+        try:
+            space = getattr(env, attribute)
+        except FAILURES as error:
+            raise ConfigError(
+                f"{name} has no {attribute} ({one_line(error)}): set it to a space of gymnasium's "
+                "when the environment is made."
+            ) from error
+        if not isinstance(space, gymnasium.Space):
+            raise ConfigError(
+                f"the {attribute} of {name} is {space!r:.60}, a {type(space).__name__}; expected a "
+                "space of gymnasium's."
+            )
+        found.append(space)
+    return found[0], found[1]
 
 
 def env_horizon(env: gymnasium.Env[Any, Any]) -> int | None:
@@ -352,8 +401,3 @@ def vector_horizon(vector: Any) -> int | None:
         if spec is not None:
             return spec.kwargs.get("max_episode_steps", spec.max_episode_steps)
     return None
-
-
-def filter_keys(env: gymnasium.Env[Any, Any], keys: Sequence[str]) -> gymnasium.Env[Any, Any]:
-    """`env` with only these keys of its observation; as it is if there are none."""
-    return gymnasium.wrappers.FilterObservation(env, list(keys)) if keys else env

@@ -11,11 +11,12 @@ import gymnasium
 
 from eniac.algorithm1 import AlgorithmConfig
 from eniac.envs.base import Environment
+from eniac.envs.faults import FAILURES, raised
 from eniac.envs.mdp import TabularMDP
 from eniac.envs.registry import unwrap
 from eniac.envs.sources import HostEnv
 from eniac.envs.toy_text import tabular_from_gymnasium
-from eniac.errors import ConfigError, require, require_choices
+from eniac.errors import ConfigError, EniacError, require, require_choices
 from eniac.functions.make import make_function_class
 from eniac.memory import require_memory
 from eniac.provable.learner import ProvableLearner
@@ -266,8 +267,10 @@ def table_of(env: Environment | HostEnv) -> TabularMDP:
         return TabularMDP(*tables)
     try:
         return env.tabular()
-    except NotImplementedError as error:
+    except (NotImplementedError, EniacError) as error:
         raise ConfigError(str(error)) from error
+    except FAILURES as error:
+        raise ConfigError(f"it {raised(error, 'tabular')}") from error
 
 
 def _check_bound(bound: float, gamma: float) -> None:

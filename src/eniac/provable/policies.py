@@ -55,9 +55,15 @@ class TablePolicy(eqx.Module):
 
     probabilities: Float[Array, "states actions"]
 
-    def sample(self, key: PRNGKeyArray, observation: Int[Array, ""]) -> Int[Array, ""]:
-        logits = jnp.log(self.probabilities[observation])
-        return jax.random.categorical(key, logits).astype(jnp.int32)
+    def noise(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
+        """The randomness of `shape` actions."""
+        return jax.random.gumbel(key, (*shape, self.probabilities.shape[1]))
+
+    def action(
+        self, noise: Float[Array, " actions"], observation: Int[Array, ""]
+    ) -> Int[Array, ""]:
+        """The action that this draw of `noise` leads to."""
+        return jnp.argmax(jnp.log(self.probabilities[observation]) + noise).astype(jnp.int32)
 
     def mode(self, observation: Int[Array, ""]) -> Int[Array, ""]:
         return jnp.argmax(self.probabilities[observation]).astype(jnp.int32)

@@ -96,7 +96,7 @@ def _starts(env: Environment | HostEnv) -> np.ndarray | None:
     if isinstance(env, HostEnv):
         try:
             with single(env) as inner:
-                return np.stack([inner.reset(seed=seed)[0] for seed in range(50)])
+                return np.stack([inner.reset(seed) for seed in range(50)])
         except RunError:
             return None
     keys = jax.random.split(jax.random.key(0), 500)

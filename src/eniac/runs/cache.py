@@ -17,6 +17,17 @@ def prepare_jax() -> None:
     and the same cache, so that the same config gives the same bits."""
     use_all_cores()
     use_compilation_cache()
+    compute_at_once()
+
+
+def compute_at_once() -> None:
+    """Lets a call of a small program compute in the thread that calls it.
+
+    Handing it to another and waiting for that takes longer than choosing the actions of a few
+    environments; programs for several devices still run side by side. Does nothing once JAX has
+    started its backend.
+    """
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 def use_compilation_cache() -> Path | None:

@@ -23,7 +23,8 @@ from eniac.algorithm1 import Learner
 from eniac.algorithms import find_algorithm
 from eniac.algorithms.deep import DeepConfig
 from eniac.envs.base import Environment
-from eniac.envs.names import check_name, describe, env_from, find_env
+from eniac.envs.faults import Hangs, impatient
+from eniac.envs.names import check_name, describe, env_from
 from eniac.envs.sources import HostEnv
 from eniac.errors import ConfigError, require, shown
 from eniac.memory import require_memory
@@ -60,6 +61,14 @@ class Config:
     vectorization: Literal["sync", "async"] = "sync"
     """Environments of gymnasium's are stepped one after another, or each in its own process, which
     pays only where a step is expensive."""
+
+    env_timeout: float | None = None
+    """Seconds after which an environment of gymnasium's has failed if it does not come back: a step
+    or reset of all of them together, or making one. None: never."""
+
+    restart_failed_envs: bool = False
+    """Replace an environment of gymnasium's that raises, dies with its process or (in a process of
+    its own) hangs, and drop its episode from what is learned; up to 10 in a rollout."""
 
     horizon: int | None = None
     """Steps after which an episode is cut. None: the environment's own limit."""
@@ -116,7 +125,9 @@ class Config:
         for name, bound in (least | {"checkpoint_every": 1, "keep": 2}).items():
             value = getattr(self, name)
             require(value is None or value >= bound, name, value, f"{bound} or more")
-        require(self.seconds is None or self.seconds > 0, "seconds", self.seconds, "more than 0")
+        for name in ("seconds", "env_timeout"):
+            value = getattr(self, name)
+            require(value is None or value > 0, name, value, "more than 0")
         require(self.seeds <= MOST_SEEDS, "seeds", self.seeds, f"{MOST_SEEDS:,} or less")
         require(self.seed + self.seeds <= 2**31, "seed", self.seed, "such that all are below 2**31")
         if not self.env.startswith(GIVEN):
@@ -180,12 +191,19 @@ class Config:
                 f"env is {self.env!r}: it was given as an object, and is needed again. In Python: "
                 "eniac.resume(folder, env) or eniac.load_run(folder, env)."
             )
-        if given is None:
-            env = find_env(self.env, self.env_options, horizon, keys)
-        else:
-            env = env_from(given, self.env_options, horizon, keys)
+        try:
+            env = impatient(
+                self.env_timeout,
+                env_from,
+                self.env if given is None else given,
+                self.env_options,
+                horizon,
+                keys,
+            )
+        except Hangs as hangs:
+            raise ConfigError(f"{self.env} {hangs}") from None
         if isinstance(env, HostEnv):
-            env.vectorization = self.vectorization
+            env.configure(self.vectorization, self.env_timeout, self.restart_failed_envs)
         return env
 
     def build(self, given: Any = None) -> Built:

@@ -25,7 +25,7 @@ from eniac.runs.checkpoint import (
     save_checkpoint,
 )
 from eniac.runs.config import Built, Config
-from eniac.runs.diagnostics import Adviser
+from eniac.runs.diagnostics import Adviser, blame
 from eniac.runs.display import Display
 from eniac.runs.export import export_policies
 from eniac.runs.files import remove_leftovers, write_json
@@ -343,8 +343,8 @@ class _Session:
             before, progress = progress, progress.advance(active, outcome.metrics, seconds)
             records, speed = self._log(outcome, active, before, progress, logs)
             display.update(progress, speed)
-            for advice in adviser.advice(records):
-                warn(advice)
+            for text in (*self.program.events(), *adviser.advice(records)):
+                warn(text)
             # By the seeds that go on: others may be further already, and stay there.
             if progress.epochs[active].max() % self.config.checkpoint_every == 0:
                 self._save(states, progress, logs)
@@ -390,7 +390,10 @@ class _Session:
         saved first."""
         clock = time.perf_counter()
         try:
-            outcome = self.program.epoch(states, active, self.config.return_above)
+            try:
+                outcome = self.program.epoch(states, active, self.config.return_above)
+            except RunError as error:
+                raise type(error)(f"{error} It was in epoch {progress.epoch + 1}.") from error
             seconds = time.perf_counter() - clock
             _refuse_nonfinite(outcome, active, progress, self.config)
         except Exception as error:
@@ -398,10 +401,10 @@ class _Session:
             # Whatever comes of it, what went wrong first is what to tell.
             with contextlib.suppress(Exception):
                 self._save(states, progress, logs)
-            if isinstance(error, NonFiniteError):
-                path = checkpoint_path(self.folder / "checkpoints", progress.epoch)
-                raise NonFiniteError(f"{error} The last good checkpoint is {path}.") from None
-            raise
+            if not isinstance(error, RunError):
+                raise
+            path = checkpoint_path(self.folder / "checkpoints", progress.epoch)
+            raise type(error)(f"{error} The last good checkpoint is {path}.") from error
         self.writer.check()
         return outcome, seconds
 
@@ -484,18 +487,11 @@ def _after_compiling(seconds: float) -> None:
 def _refuse_nonfinite(
     outcome: Outcome, active: np.ndarray, progress: Progress, config: Config
 ) -> None:
-    rewards = outcome.metrics["nonfinite_rewards"].sum(axis=1)
     nonfinite = nonfinite_leaves(outcome.states)
     for k in np.flatnonzero(active):
         leaves = [name for name, bad in nonfinite.items() if bad[k]]
-        where = f"in epoch {progress.epochs[k] + 1} of seed {config.seed_numbers[k]}"
-        if rewards[k] > 0:
-            raise NonFiniteError(
-                f"The environment gave {int(rewards[k])} rewards that are NaN or infinite {where}."
-            )
-        if leaves:
-            more = f" and {len(leaves) - 3} more" if len(leaves) > 3 else ""
-            raise NonFiniteError(
-                f"NaN or infinity in {', '.join(leaves[:3])}{more} {where}. Often a smaller "
-                "learning rate helps."
-            )
+        metrics = {name: values[k] for name, values in outcome.metrics.items()}
+        blamed = blame(metrics, leaves, config.env)
+        if blamed is not None:
+            where = f"in epoch {progress.epochs[k] + 1} of seed {config.seed_numbers[k]}"
+            raise NonFiniteError(f"{blamed[0]} {where}.{blamed[1]}")

@@ -21,9 +21,10 @@ from eniac.runs.cache import num_cores, processor
 FREE = (
     *("epochs", "steps", "seconds", "return_above"),
     *("checkpoint_every", "keep", "out", "wandb"),
+    *("env_timeout", "restart_failed_envs"),
 )
 """Settings that may change from one session of a run to the next: when it stops, what it keeps and
-where. All others decide what it computes."""
+where, what becomes of environments that fail. All others decide what it computes."""
 
 
 @dataclass(frozen=True)

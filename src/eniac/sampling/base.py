@@ -28,6 +28,10 @@ from eniac.spaces import Spaces, element_bytes, emitted
 AnyArray = jax.Array | np.ndarray
 """JAX's inside a program, NumPy's where Python steps the environments."""
 
+LONGEST_EPISODE = 10_000
+"""Steps after which an episode that is only watched, to judge or to draw it, is cut if there is no
+time limit. Training copes with episodes that never end; an evaluation would wait for them."""
+
 Carry = TypeVar("Carry")
 Metrics = dict[str, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -118,6 +122,8 @@ class Episodes(NamedTuple):
     lengths: Int[AnyArray, " episodes"]
     first_returns: Float[AnyArray, " episodes"]
     """what the first steps of each episode brought, as many as were asked for"""
+    cut: Bool[AnyArray, " episodes"] | None = None
+    """whether only we have ended it, after `LONGEST_EPISODE`; None if there is a time limit"""
 
 
 class Sampler(Protocol):
@@ -182,6 +188,14 @@ class Sampler(Protocol):
 
     def warnings(self) -> list[str]:
         """What the user should know of the environments before they are used."""
+        ...
+
+    def counts(self) -> Metrics:
+        """What has happened to the environments since this was last asked, as metrics."""
+        ...
+
+    def events(self) -> list[str]:
+        """The same in words."""
         ...
 
     def close(self) -> None:
@@ -253,6 +267,14 @@ def decide(
     )
 
 
+def choose(policy: Any, key: PRNGKeyArray, observation: Any, deterministic: bool) -> Array:
+    """What `policy` does in each of many environments: its most likely action, or a random one."""
+    if deterministic:
+        return jax.vmap(policy.mode)(observation)
+    num = jax.tree.leaves(observation)[0].shape[0]
+    return jax.vmap(policy.action)(policy.noise(key, (num,)), observation)
+
+
 def advantages(
     trajectory: Trajectory, gamma: float, gae_lambda: float
 ) -> tuple[Float[Array, " time"], Float[Array, " time"]]:
@@ -279,6 +301,36 @@ def advantages(
     return advantage, returns
 
 
+def nonfinite(seen: Trajectory) -> Int[Array, "3"]:
+    """How many observations, actions and rewards were NaN or infinite in a rollout, at the first
+    time when there were any.
+
+    An agent sees, acts and is paid, so that the first of the three that is not zero is the cause of
+    all that follows. An action counts with its probability and value, and an observation that
+    nobody acts on any more by its value.
+    """
+
+    def bad(x: Any) -> Int[Array, " time"]:
+        leaves = [leaf for leaf in jax.tree.leaves(x) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+        counts = [jnp.sum(~jnp.isfinite(x), axis=tuple(range(1, x.ndim))) for x in leaves]
+        return sum(counts, jnp.zeros(seen.reward.shape[0], jnp.int32))
+
+    counts = (
+        bad(seen.observation),
+        bad((seen.action, seen.log_prob, seen.value)),
+        bad(seen.reward),
+    )
+    before, after = jnp.stack(counts, axis=1), bad(seen.next_value)
+    unseen = jnp.where(jnp.any(before > 0, axis=1), 0, after)
+    return first_nonfinite(before.at[:, 0].add(unseen))
+
+
+def first_nonfinite(counts: Int[AnyArray, "many 3"]) -> Int[Array, "3"]:
+    """The first of many such counts that has any, or zeros."""
+    counts = jnp.asarray(counts)
+    return counts[jnp.argmax(jnp.any(counts > 0, axis=1))]
+
+
 def summary(episodes: Episodes, first: int | None = None) -> Metrics:
     """The numbers of an evaluation, under the names that metrics and reports have for them."""
     judged = {
@@ -290,6 +342,8 @@ def summary(episodes: Episodes, first: int | None = None) -> Metrics:
     }
     if first is not None:
         judged["return_first_mean"] = jnp.mean(episodes.first_returns)
+    if episodes.cut is not None:
+        judged["episodes_cut"] = jnp.sum(episodes.cut)
     return judged
 
 

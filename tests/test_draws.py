@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from eniac.permutation import permutation
+from eniac.draws import integers, permutation
 
 NUM_DRAWS = 20_000
 
@@ -110,3 +110,19 @@ def test_neighbours_are_scattered_in_a_large_permutation(traced):
     places = np.argsort(order)[: count // 10]
     assert p_value(places * 50 // count, 50) > 1e-3
     assert p_value((np.diff(order) % count) * 50 // count, 50) > 1e-3
+
+
+@pytest.mark.parametrize("below", [1, 2, 10, 65_536, 65_537, 170_000, 2**31 - 1])
+def test_integers_are_the_upper_half_of_the_bits_times_their_bound(below):
+    key = jax.random.key(7)
+    bits = np.asarray(jax.random.bits(key, (2000,), jnp.uint32)).astype(np.uint64)
+    expected = (bits * np.uint64(below)) >> np.uint64(32)
+    np.testing.assert_array_equal(np.asarray(integers(key, (2000,), below)), expected)
+
+
+def test_integers_take_a_bound_for_each_column_and_one_that_is_traced():
+    drawn = np.asarray(integers(jax.random.key(1), (30_000, 3), jnp.array([2, 5, 7])))
+    for column, below in enumerate((2, 5, 7)):
+        assert p_value(drawn[:, column], below) > 1e-3
+    traced = jax.jit(lambda n: integers(jax.random.key(1), (100,), n))(jnp.asarray(9))
+    np.testing.assert_array_equal(traced, integers(jax.random.key(1), (100,), 9))
