@@ -493,23 +493,21 @@ class DeepLearner:
         """How each group of environments begins its trajectory (Algorithm 4)."""
         rule = self.config.roll_in
         groups = self.config.num_envs // rule.group
-        policy_key, share_key, length_key, coin_key = jax.random.split(key, 4)
-        happens = jax.random.bernoulli(share_key, rule.share, (groups,))
+        share, place, part, coin = jax.random.uniform(key, (4, groups))
+        happens = share < rule.share
         # At least two steps of every trajectory are the current policy's.
         longest = max(self.config.rollout_length - 2, 0)
-        if rule.length == "uniform":
-            length = integers(length_key, (groups,), longest + 1)
-        else:
-            # Geometric with 1 - gamma, conditioned on leaving those two steps.
+        length = part * (longest + 1)
+        if rule.length == "geometric":
+            # With 1 - gamma, conditioned on leaving those two steps.
             gamma = self.config.update.gamma
-            u = jax.random.uniform(length_key, (groups,))
-            below = jnp.log1p(-u * (1 - gamma ** (longest + 1))) / jnp.log(gamma)
-            length = jnp.clip(jnp.floor(below).astype(jnp.int32), 0, longest)
+            length = jnp.log1p(-part * (1 - gamma ** (longest + 1))) / jnp.log(gamma)
+        length = jnp.clip(jnp.floor(length).astype(jnp.int32), 0, longest)
         return RollIn(
-            policies=cover.take(cover.sample(policy_key, (groups,))),
+            policies=cover.take(cover.places(place)),
             length=jnp.where(happens, length, 0),
             happens=happens,
-            coin=jax.random.bernoulli(coin_key, rule.epsilon, (groups,)),
+            coin=coin < rule.epsilon,
             epsilon=jnp.asarray(rule.epsilon),
         )
 

@@ -188,14 +188,17 @@ class Draws(NamedTuple):
 
     noise: Array
     uniform_action: Array | None
+    """the first own one of each environment after a roll-in, if there is any"""
 
 
 def draw_actions(
     key: PRNGKeyArray, policy: ActorCritic, num_steps: int, num_envs: int, rolls_in: bool
 ) -> Draws:
+    if not rolls_in:
+        return Draws(policy.noise(key, (num_steps, num_envs)), None)
     noise_key, uniform_key = jax.random.split(key)
     noise = policy.noise(noise_key, (num_steps, num_envs))
-    return Draws(noise, policy.uniform(uniform_key, (num_envs,)) if rolls_in else None)
+    return Draws(noise, policy.uniform(uniform_key, (num_envs,)))
 
 
 class Decision(NamedTuple):
