@@ -109,6 +109,10 @@ class DeepLearner:
     def __init__(self, sampler: Sampler, config: DeepConfig, evaluation: Evaluation):
         self.sampler, self.config, self.evaluation = sampler, config, evaluation
         self.roles = ("policy",) if config.cover is None else ("explore", "exploit")
+        self.num_queries = 0
+        if config.cover is not None:
+            # Pictures take more memory than there is use for: as many pairs as fit.
+            self.num_queries = buffer_capacity(sampler.spaces, config.bonus.query_size)
 
     @property
     def compiled(self) -> bool:
@@ -139,7 +143,7 @@ class DeepLearner:
             memory = config.cover.init(cover_key, spaces, config.capacity)
             cover = Cover.empty(take(actors, 0).policy, config.capacity, memory)
             buffer = empty_buffer(config, spaces)
-            queries = Buffer.empty(spaces, config.bonus.query_size).pairs
+            queries = Buffer.empty(spaces, self.num_queries).pairs
         return State(
             key=key,
             evaluation_key=jax.random.fold_in(jax.random.key(seed), _EVALUATION),
@@ -486,7 +490,7 @@ class DeepLearner:
 
     def draw_queries(self, key: PRNGKeyArray, pairs: Pairs, num: Int[Array, ""]) -> Pairs:
         """As many of the first `num` pairs as a fit asks for."""
-        rows = integers(key, (self.config.bonus.query_size,), num)
+        rows = integers(key, (self.num_queries,), num)
         return jax.tree.map(lambda x: x[rows], pairs)
 
     def draw_roll_in(self, key: PRNGKeyArray, cover: Cover) -> RollIn:
