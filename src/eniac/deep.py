@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from eniac.algorithm1 import Metrics
 from eniac.buffer import Buffer, Pairs, buffer_capacity
 from eniac.cover import Cover
 from eniac.draws import integers
 from eniac.policies import ActorCritic, actor_critic
+from eniac.rewards import RewardScale
 from eniac.sampling.base import (
-    AnyArray,
     Evaluation,
     RollIn,
     Sampler,
@@ -31,41 +31,6 @@ if TYPE_CHECKING:
 
 _EVALUATION = 0x65766C
 """Tells the keys of evaluations from those that learning derives from the same seed."""
-
-
-class RewardScale(NamedTuple):
-    """The spread of discounted returns so far, which rewards are divided by if so chosen."""
-
-    num: Float[Array, ""]
-    mean: Float[Array, ""]
-    variance: Float[Array, ""]
-
-    @classmethod
-    def start(cls) -> RewardScale:
-        return cls(jnp.zeros(()), jnp.zeros(()), jnp.ones(()))
-
-    def update(self, seen: Trajectory, gamma: float) -> RewardScale:
-        """With the rewards of a rollout added up along its trajectories, each from zero."""
-
-        def add(total: Array, now: tuple[Any, ...]):
-            reward, ended = now
-            total = gamma * total + reward
-            return jnp.where(ended, 0.0, total), total
-
-        start = jnp.zeros(seen.reward.shape[1])
-        ended = seen.terminated | seen.truncated
-        totals = jax.lax.scan(add, start, (seen.reward, ended))[1]
-        used = seen.on_policy
-        num = jnp.maximum(jnp.sum(used), 1).astype(jnp.float32)
-        mean, variance = jnp.mean(totals, where=used), jnp.var(totals, where=used)
-        count = self.num + num
-        shift = mean - self.mean
-        moved = shift**2 * self.num * num / count
-        together = (self.variance * self.num + variance * num + moved) / count
-        return RewardScale(count, self.mean + shift * num / count, together)
-
-    def __call__(self, reward: Float[AnyArray, "time envs"]) -> Float[Array, "time envs"]:
-        return jnp.asarray(reward) / jnp.sqrt(self.variance + 1e-8)
 
 
 class Actor(NamedTuple):
