@@ -209,16 +209,15 @@ def test_orthogonal_weights_are_those_of_jax(shape):
     np.testing.assert_allclose(orthogonal(key, shape, 1.5), expected, atol=1e-6)
 
 
-MANY = """
+TWO_SEEDS = """
 import jax
 jax.config.update("jax_num_cpu_devices", 2)
-from eniac.networks import Body
-keys = jax.random.split(jax.random.key(0), 64)
-make = jax.jit(jax.vmap(lambda key: Body(key, 3, (64, 64, 64))))
-jax.block_until_ready([make(keys) for _ in range(20)])
+from eniac import ALGORITHMS, Config
+from eniac.runs.program import make_program
+make_program(Config(ALGORITHMS["zero"].default, seeds=2).build()).init()
 """
 
 
-def test_many_networks_are_made_together_without_waiting_for_ever():
+def test_networks_of_two_seeds_and_two_policies_are_made_without_waiting_for_ever():
     # In a process of its own: batches of decompositions have been seen to wait for each other.
-    subprocess.run([sys.executable, "-c", MANY], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", TWO_SEEDS], check=True, timeout=120)
