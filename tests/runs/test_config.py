@@ -6,11 +6,17 @@ from pathlib import Path
 
 import gymnasium
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 
 import parts_by_hand
 import toy
 from eniac import Config, ConfigError, Evaluation
 from eniac.algorithms import ALGORITHMS
+from eniac.algorithms.deep import DeepConfig, RollInRule
+from eniac.bonuses import RND, Kernel, Width
+from eniac.cover import LogDet, Uniform
+from eniac.updates.ppo import PPO
 
 
 def test_a_config_survives_json(toy_config):
@@ -28,6 +34,39 @@ def test_every_algorithm_of_the_table_survives_json():
     for row in ALGORITHMS.values():
         config = Config(row.default)
         assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+COUNTS = some.integers(1, 10**6)
+SHARES = some.floats(0, 1)
+POSITIVE = some.floats(1e-12, 1e12)
+DEEP_CONFIGS = some.builds(
+    DeepConfig,
+    name=some.sampled_from(["eniac", "pc-pg", "zero"]),
+    hidden=some.lists(COUNTS, min_size=1, max_size=4).map(tuple),
+    num_envs=COUNTS,
+    rollout_length=some.integers(2, 10**6),
+    rounds=COUNTS,
+    episodes=some.sampled_from(["continuing", "episodic"]),
+    normalise_observations=some.booleans(),
+    update=some.builds(PPO, learning_rate=POSITIVE, minibatch=COUNTS, gae_lambda=SHARES),
+    cover=some.one_of(some.just(Uniform()), some.builds(LogDet, features=COUNTS, ridge=POSITIVE)),
+    bonus=some.one_of(
+        some.builds(Width, outer=COUNTS, threshold=some.none() | POSITIVE, uniform_share=SHARES),
+        some.builds(Kernel, features=COUNTS, bandwidth=some.sampled_from(["median", "paper"])),
+        some.builds(RND, coefficient=POSITIVE),
+    ),
+    roll_in=some.builds(RollInRule, share=SHARES, length=some.sampled_from(["uniform"])),
+    buffer_rows=some.none() | COUNTS,
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(DEEP_CONFIGS, some.integers(0, 1000), some.none() | some.floats(-1e300, 1e300))
+def test_whatever_can_be_configured_survives_json(algorithm, seed, bound):
+    config = Config(algorithm, seed=seed, return_above=bound)
+    again = Config.from_dict(json.loads(json.dumps(config.to_dict())))
+    assert again == config
+    assert again.to_dict() == config.to_dict()
 
 
 def test_a_run_without_any_stop_rule_gets_a_number_of_epochs_when_it_is_built(toy_config):
