@@ -36,6 +36,7 @@ def test_a_run_without_any_stop_rule_gets_a_number_of_epochs_when_it_is_built(to
     assert toy_config(epochs=None, steps=10).build().config.epochs is None
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_whole_numbers_are_numbers_and_text_is_a_path(toy_config):
     config = toy_config(seconds=3, out="somewhere")
     assert isinstance(config.seconds, float)
@@ -87,6 +88,7 @@ def test_what_does_not_belong_is_refused_by_name_value_and_what_is_allowed(
         assert word in str(caught.value)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_python_is_checked_as_strictly_as_files(toy_config):
     with pytest.raises(ConfigError, match=r"algorithm.width is '3'"):
         toy_config(toy.Toy(width="3"))
