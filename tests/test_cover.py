@@ -327,6 +327,7 @@ def test_a_cover_is_weighed_by_a_rule_with_what_the_rule_knows_in_it(name):
 @pytest.mark.parametrize(
     ("name", "value"), [("features", 0), ("ridge", 0.0), ("bandwidth", "mean")]
 )
+@pytest.mark.usefixtures("unchecked")
 def test_a_bad_setting_is_refused(name, value):
     with pytest.raises(ConfigError, match=rf"log-det\.{name} is {value!r}; it must be "):
         LogDet(**{name: value})

@@ -359,6 +359,7 @@ SETTINGS = tiny("eniac")
         ({"episodes": "forever"}, "episodes is 'forever'; it must be one of 'continuing', 'epis"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_impossible_settings_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         replace(SETTINGS, **changes)
@@ -373,6 +374,7 @@ def test_impossible_settings_are_refused(changes, message):
         ({"length": "long"}, "roll_in.length is 'long'; it must be one of 'uniform', 'geometric'"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_impossible_roll_ins_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         RollInRule(**changes)

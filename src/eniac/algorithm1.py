@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from eniac.envs.base import Environment
 from eniac.envs.host import HostEnv
@@ -24,6 +24,7 @@ evaluation), `steps` (environment steps that the round took, those of lines 6 to
 and `nonfinite_rewards` (how many rewards were NaN or infinite)."""
 
 
+@runtime_checkable
 class Learner(Protocol[State]):
     """What a run drives: a state of arrays, and the five lines of Algorithm 1 as pure functions of
     it. All randomness is in the state."""

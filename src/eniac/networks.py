@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -26,6 +26,7 @@ DEPTHS: dict[int, tuple[int, ...]] = {
 """The paper's three networks (Section 5.3), by the number of hidden layers."""
 
 
+@runtime_checkable
 class Inputs(Protocol):
     """What a network must know of the vectors it reads: `Encoder` and `PairEncoder` have it."""
 

@@ -33,7 +33,8 @@ class RewardScale(eqx.Module):
         start = jnp.zeros(seen.reward.shape[1])
         ended = seen.terminated | seen.truncated
         totals = jax.lax.scan(add, start, (seen.reward, ended))[1]
-        return RewardScale(self.moments.update(flat(totals)[:, None], flat(seen.on_policy)))
+        used = jnp.asarray(flat(seen.on_policy))
+        return RewardScale(self.moments.update(flat(totals)[:, None], used))
 
     def __call__(self, reward: Float[AnyArray, "time envs"]) -> Float[Array, "time envs"]:
         return jnp.asarray(reward) / jnp.sqrt(self.moments.variance[0] + 1e-8)

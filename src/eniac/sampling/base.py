@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -114,6 +114,7 @@ class Episodes(NamedTuple):
     """what the first steps of each episode brought, as many as were asked for"""
 
 
+@runtime_checkable
 class Sampler(Protocol):
     """Where a learner's experience comes from."""
 
@@ -259,7 +260,9 @@ def choose(policy: Any, key: PRNGKeyArray, observation: Any, deterministic: bool
 
 
 def advantages(
-    trajectory: Trajectory, gamma: float, gae_lambda: float
+    trajectory: Trajectory,
+    gamma: float | Float[Array, ""],
+    gae_lambda: float | Float[Array, ""],
 ) -> tuple[Float[Array, " time"], Float[Array, " time"]]:
     """Generalised advantage estimates of one trajectory, and its discounted returns.
 
