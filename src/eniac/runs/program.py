@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +41,7 @@ class Outcome(NamedTuple):
     metrics: dict[str, np.ndarray]
 
 
+@runtime_checkable
 class Program(Protocol):
     """Init and epoch of a learner for several seeds. States are stacked over the seeds."""
 
