@@ -10,6 +10,10 @@ import tempfile
 os.environ["ENIAC_CACHE"] = tempfile.mkdtemp(prefix="eniac-tests-")
 atexit.register(shutil.rmtree, os.environ["ENIAC_CACHE"], ignore_errors=True)
 
+import typed  # noqa: E402, and before anything of eniac
+
+typed.install()
+
 import jax  # noqa: E402, after the choice of the cache
 
 # Silent broadcasting between ranks hides mistakes in shapes.
@@ -19,6 +23,7 @@ jax.config.update("jax_num_cpu_devices", 2)
 
 import io  # noqa: E402
 
+import jaxtyping  # noqa: E402
 import pytest  # noqa: E402
 from rich.console import Console  # noqa: E402
 
@@ -29,7 +34,13 @@ from eniac.algorithms import ALGORITHMS  # noqa: E402
 
 @pytest.fixture
 def toy_is_an_algorithm(monkeypatch):
-    monkeypatch.setitem(ALGORITHMS, "toy", toy.Row("toy", "a random walk of weights", toy.Toy()))
+    monkeypatch.setitem(ALGORITHMS, "toy", toy.Row())
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """Types are not checked, as for users: for what is given a wrong type on purpose."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 @pytest.fixture

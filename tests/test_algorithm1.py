@@ -36,12 +36,14 @@ class Recording:
         return (*state, "improve"), {"return_mean": [3.0]}
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_an_epoch_is_lines_6_to_10_in_their_order_and_nothing_else():
     state, metrics = epoch(Recording(), (), 7.0)
     assert state == LINES
     assert metrics == {"return_mean": [3.0]}
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_second_epoch_goes_on_from_the_state_of_the_first():
     first, _ = epoch(Recording(), (), 7.0)
     assert epoch(Recording(), first, 7.0)[0] == LINES * 2

@@ -77,7 +77,7 @@ def test_a_full_cover_stays_as_it_is():
 def test_policies_are_drawn_as_often_as_their_weights_say():
     weights = np.array([0.5, 0.3, 0.2, 0.0])
     cover = cover_of(1, 2, 3).reweighted(jnp.asarray(weights))
-    drawn = np.asarray(cover.sample(jax.random.key(0), (100, 200)))
+    drawn = np.asarray(cover.places(jax.random.uniform(jax.random.key(0), (100, 200))))
     assert drawn.shape == (100, 200)
     counts = np.bincount(drawn.ravel(), minlength=CAPACITY)
     assert counts[3] == 0
@@ -327,6 +327,7 @@ def test_a_cover_is_weighed_by_a_rule_with_what_the_rule_knows_in_it(name):
 @pytest.mark.parametrize(
     ("name", "value"), [("features", 0), ("ridge", 0.0), ("bandwidth", "mean")]
 )
+@pytest.mark.usefixtures("unchecked")
 def test_a_bad_setting_is_refused(name, value):
     with pytest.raises(ConfigError, match=rf"log-det\.{name} is {value!r}; it must be "):
         LogDet(**{name: value})

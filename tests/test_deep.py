@@ -359,6 +359,7 @@ SETTINGS = tiny("eniac")
         ({"episodes": "forever"}, "episodes is 'forever'; it must be one of 'continuing', 'epis"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_impossible_settings_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         replace(SETTINGS, **changes)
@@ -373,6 +374,7 @@ def test_impossible_settings_are_refused(changes, message):
         ({"length": "long"}, "roll_in.length is 'long'; it must be one of 'uniform', 'geometric'"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_impossible_roll_ins_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         RollInRule(**changes)
@@ -414,3 +416,19 @@ def test_visits_and_groups_are_rounded_to_what_is_possible():
     config = replace(SETTINGS, visit_steps=10, num_envs=6, roll_in=RollInRule(group=4))
     assert config.visit_rows == 12
     assert config.resolve(ENV, "line", {}).roll_in.group == 2
+
+
+class Pictures(Elsewhere):
+    """Frames as Atari has them."""
+
+    @property
+    def observation_space(self):
+        return gymnasium.spaces.Box(0, 255, (84, 84, 4), np.uint8)
+
+
+def test_what_is_kept_of_pictures_has_a_limit():
+    env = Pictures(gymnasium.spaces.Discrete(3))
+    state = build(replace(SETTINGS, bonus=Width(), visit_steps=10_000), env).shapes()
+    for pairs in (state.queries, state.buffer.pairs):
+        kept = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(pairs))
+        assert 0.9 * 2**28 < kept <= 2**28

@@ -20,7 +20,7 @@ LAYERS = (
     ("widths",),
     ("functions",),
     ("sampling",),
-    ("features", "buffer", "cover", "bonuses", "updates"),
+    ("features", "buffer", "cover", "bonuses", "rewards", "updates"),
     ("algorithm1",),
     ("deep",),
     ("theory",),

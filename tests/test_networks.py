@@ -1,5 +1,8 @@
 """Layers, convolutions and the running moments of inputs."""
 
+import subprocess
+import sys
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,7 +12,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from eniac.errors import ConfigError
-from eniac.networks import Body, Convolutions, Linear, Normaliser
+from eniac.networks import Body, Convolutions, Linear, Normaliser, orthogonal
 from eniac.spaces import Encoder, Image, PairEncoder, Spaces
 
 SIGHT = Dict({"a": Box(-1, 1, (2,)), "see": Box(0, 255, (20, 18, 3), np.uint8), "z": Discrete(3)})
@@ -197,3 +200,24 @@ def test_an_optimiser_leaves_the_moments_alone():
     after = optax.apply_updates(parameters, change)
     for a, b in zip(jax.tree.leaves(after[0]), jax.tree.leaves(normaliser), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (3, 3, 2, 8)])
+def test_orthogonal_weights_are_those_of_jax(shape):
+    key = jax.random.key(4)
+    expected = jax.nn.initializers.orthogonal(1.5)(key, shape)
+    np.testing.assert_allclose(orthogonal(key, shape, 1.5), expected, atol=1e-6)
+
+
+TWO_SEEDS = """
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+from eniac import ALGORITHMS, Config
+from eniac.runs.program import make_program
+make_program(Config(ALGORITHMS["zero"].default, seeds=2).build()).init()
+"""
+
+
+def test_networks_of_two_seeds_and_two_policies_are_made_without_waiting_for_ever():
+    # In a process of its own: batches of decompositions have been seen to wait for each other.
+    subprocess.run([sys.executable, "-c", TWO_SEEDS], check=True, timeout=120)

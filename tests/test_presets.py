@@ -266,6 +266,7 @@ def test_the_papers_cover_grows_once_an_epoch(paper_eniac):
     assert [m["cover/count"].tolist() for m in metrics] == [[1, 1, 1], [2, 2, 2]]
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_unknown_presets_and_depths_are_refused_with_those_that_exist():
     row = ALGORITHMS["eniac"]
     with pytest.raises(ValueError, match="preset is 'paper-depth3'; it must be one of paper-dept"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from eniac.algorithm1 import AlgorithmConfig
 from eniac.algorithms import ALGORITHMS
 from eniac.provable.policies import TablePolicy
+from eniac.provable.table import ProvableSpec
 from eniac.sampling.base import Evaluation, summary
 from eniac.sampling.compiled import CompiledSampler
 
@@ -134,13 +135,17 @@ class Learner:
 
 
 @dataclass(frozen=True)
-class Row:
-    name: str
-    description: str
-    default: Toy
+class Row(ProvableSpec):
+    """The toy's row, in the place of a provable algorithm's: the table has no other kinds."""
 
-    choices: ClassVar[tuple[str, ...]] = ()
+    name: str = "toy"
+    description: str = "a random walk of weights"
+    cover: str = "none"
+    bonus: str = "none"
+    update: str = "none"
+    source: str = "here"
+    default: Toy = field(default_factory=Toy)  # pyright: ignore
 
 
 def register() -> None:
-    ALGORITHMS["toy"] = Row("toy", "a random walk of weights", Toy())  # pyright: ignore
+    ALGORITHMS["toy"] = Row()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from eniac.envs.base import Environment
 from eniac.envs.sources import HostEnv
@@ -28,6 +28,7 @@ NONFINITE = ("nonfinite_observations", "nonfinite_actions", "nonfinite_rewards")
 this order that is not zero is the cause: an agent sees, acts, and is paid."""
 
 
+@runtime_checkable
 class Learner(Protocol[State]):
     """What a run drives: a state of arrays, and the five lines of Algorithm 1 as pure functions of
     it. All randomness is in the state."""

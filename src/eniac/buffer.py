@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Num, PRNGKeyArray
 
 from eniac.draws import integers
 from eniac.errors import require
@@ -40,7 +40,7 @@ class Pairs(NamedTuple):
     action: Any
 
 
-def take(pairs: Pairs, rows: Int[Array, "..."]) -> Pairs:
+def take(pairs: Pairs, rows: int | Int[Array, "..."]) -> Pairs:
     """The pairs at `rows`."""
     return jax.tree.map(lambda x: x[rows], pairs)
 
@@ -262,7 +262,7 @@ def sensitivities(
 
 
 def keep_probabilities(
-    score: Float[Array, " rows"], target: int | Float[Array, ""]
+    score: Float[Array, " rows"], target: int | Num[Array, ""]
 ) -> Float[Array, " rows"]:
     """p = min(1, c score) with the c for which they sum to `target`, by bisection.
 

@@ -68,9 +68,12 @@ class Cover(eqx.Module):
         memory, weights = rule.weigh(key, self.memory, newest, num, self.count)
         return Cover(self.policies, weights, self.count, memory)
 
-    def sample(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Int[Array, "..."]:
-        """Places of policies drawn by their weights."""
-        return jax.random.categorical(key, jnp.log(self.weights), shape=shape)
+    def places(self, draws: Float[Array, "..."]) -> Int[Array, "..."]:
+        """Places of policies, by their weights: one for each of `draws`, uniform in [0, 1)."""
+        ends = jnp.cumsum(self.weights)
+        # Of the sum, which rounding may have made a little less than 1: no place has weight 0.
+        places = jnp.searchsorted(ends, draws * ends[-1], side="right")
+        return jnp.minimum(places, jnp.maximum(self.count - 1, 0)).astype(jnp.int32)
 
     def take(self, place: Int[Array, "..."]) -> Any:
         """The policies at `place`, stacked as `place` is."""

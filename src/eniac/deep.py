@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from eniac.algorithm1 import NONFINITE, Metrics
 from eniac.buffer import Buffer, Pairs, buffer_capacity
 from eniac.cover import Cover
 from eniac.draws import integers
 from eniac.policies import ActorCritic, actor_critic
+from eniac.rewards import RewardScale
 from eniac.sampling.base import (
-    AnyArray,
     Evaluation,
     RollIn,
     Sampler,
@@ -33,41 +33,6 @@ if TYPE_CHECKING:
 
 _EVALUATION = 0x65766C
 """Tells the keys of evaluations from those that learning derives from the same seed."""
-
-
-class RewardScale(NamedTuple):
-    """The spread of discounted returns so far, which rewards are divided by if so chosen."""
-
-    num: Float[Array, ""]
-    mean: Float[Array, ""]
-    variance: Float[Array, ""]
-
-    @classmethod
-    def start(cls) -> RewardScale:
-        return cls(jnp.zeros(()), jnp.zeros(()), jnp.ones(()))
-
-    def update(self, seen: Trajectory, gamma: float) -> RewardScale:
-        """With the rewards of a rollout added up along its trajectories, each from zero."""
-
-        def add(total: Array, now: tuple[Any, ...]):
-            reward, ended = now
-            total = gamma * total + reward
-            return jnp.where(ended, 0.0, total), total
-
-        start = jnp.zeros(seen.reward.shape[1])
-        ended = seen.terminated | seen.truncated
-        totals = jax.lax.scan(add, start, (seen.reward, ended))[1]
-        used = seen.on_policy
-        num = jnp.maximum(jnp.sum(used), 1).astype(jnp.float32)
-        mean, variance = jnp.mean(totals, where=used), jnp.var(totals, where=used)
-        count = self.num + num
-        shift = mean - self.mean
-        moved = shift**2 * self.num * num / count
-        together = (self.variance * self.num + variance * num + moved) / count
-        return RewardScale(count, self.mean + shift * num / count, together)
-
-    def __call__(self, reward: Float[AnyArray, "time envs"]) -> Float[Array, "time envs"]:
-        return jnp.asarray(reward) / jnp.sqrt(self.variance + 1e-8)
 
 
 class Actor(NamedTuple):
@@ -113,6 +78,10 @@ class DeepLearner:
     def __init__(self, sampler: Sampler, config: DeepConfig, evaluation: Evaluation):
         self.sampler, self.config, self.evaluation = sampler, config, evaluation
         self.roles = ("policy",) if config.cover is None else ("explore", "exploit")
+        self.num_queries = 0
+        if config.cover is not None:
+            # Pictures take more memory than there is use for: as many pairs as fit.
+            self.num_queries = buffer_capacity(sampler.spaces, config.bonus.query_size)
 
     @property
     def compiled(self) -> bool:
@@ -143,7 +112,7 @@ class DeepLearner:
             memory = config.cover.init(cover_key, spaces, config.capacity)
             cover = Cover.empty(take(actors, 0).policy, config.capacity, memory)
             buffer = empty_buffer(config, spaces)
-            queries = Buffer.empty(spaces, config.bonus.query_size).pairs
+            queries = Buffer.empty(spaces, self.num_queries).pairs
         return State(
             key=key,
             evaluation_key=jax.random.fold_in(jax.random.key(seed), _EVALUATION),
@@ -273,7 +242,7 @@ class DeepLearner:
                 bonus=bonus,
                 queries=queries,
                 steps=state.steps + metrics["steps"],
-                nonfinite=first_nonfinite(jnp.stack([state.nonfinite, metrics["nonfinite"]])),
+                nonfinite=self.sampler.pure(first_of)(state.nonfinite, metrics["nonfinite"][None]),
             )
         return self.sampler.pure(self._fit_bonus)(state)
 
@@ -360,10 +329,9 @@ class DeepLearner:
         )
         evaluation_key = jax.random.fold_in(state.evaluation_key, now)
         judged = sampler.evaluate(evaluation_key, take(actors, -1).policy, self.evaluation)
-        found = first_nonfinite(jnp.concatenate([bad[None], metrics["nonfinite"]]))
         report = {
             "steps": steps + jnp.sum(metrics["steps"]),
-            **dict(zip(NONFINITE, found, strict=True)),
+            **sampler.pure(nonfinite_metrics)(bad, metrics["nonfinite"]),
             **sampler.counts(),
             **summary(judged, self.evaluation.first),
             **self.named(metrics),
@@ -431,7 +399,7 @@ class DeepLearner:
         ran = num_updates - skip
         added = {
             "steps": jnp.sum(metrics.pop("steps")),
-            "nonfinite": first_nonfinite(metrics.pop("nonfinite")),
+            "nonfinite": sampler.pure(first_nonfinite)(metrics.pop("nonfinite")),
         }
         mean = {name: jnp.sum(x) / ran for name, x in metrics.items()}
         return actor, sampler.park(envs), shared, mean | added
@@ -504,32 +472,39 @@ class DeepLearner:
 
     def draw_queries(self, key: PRNGKeyArray, pairs: Pairs, num: Int[Array, ""]) -> Pairs:
         """As many of the first `num` pairs as a fit asks for."""
-        rows = integers(key, (self.config.bonus.query_size,), num)
+        rows = integers(key, (self.num_queries,), num)
         return jax.tree.map(lambda x: x[rows], pairs)
 
     def draw_roll_in(self, key: PRNGKeyArray, cover: Cover) -> RollIn:
         """How each group of environments begins its trajectory (Algorithm 4)."""
         rule = self.config.roll_in
         groups = self.config.num_envs // rule.group
-        policy_key, share_key, length_key, coin_key = jax.random.split(key, 4)
-        happens = jax.random.bernoulli(share_key, rule.share, (groups,))
+        share, place, part, coin = jax.random.uniform(key, (4, groups))
+        happens = share < rule.share
         # At least two steps of every trajectory are the current policy's.
         longest = max(self.config.rollout_length - 2, 0)
-        if rule.length == "uniform":
-            length = integers(length_key, (groups,), longest + 1)
-        else:
-            # Geometric with 1 - gamma, conditioned on leaving those two steps.
+        length = part * (longest + 1)
+        if rule.length == "geometric":
+            # With 1 - gamma, conditioned on leaving those two steps.
             gamma = self.config.update.gamma
-            u = jax.random.uniform(length_key, (groups,))
-            below = jnp.log1p(-u * (1 - gamma ** (longest + 1))) / jnp.log(gamma)
-            length = jnp.clip(jnp.floor(below).astype(jnp.int32), 0, longest)
+            length = jnp.log1p(-part * (1 - gamma ** (longest + 1))) / jnp.log(gamma)
+        length = jnp.clip(jnp.floor(length).astype(jnp.int32), 0, longest)
         return RollIn(
-            policies=cover.take(cover.sample(policy_key, (groups,))),
+            policies=cover.take(cover.places(place)),
             length=jnp.where(happens, length, 0),
             happens=happens,
-            coin=jax.random.bernoulli(coin_key, rule.epsilon, (groups,)),
+            coin=coin < rule.epsilon,
             epsilon=jnp.asarray(rule.epsilon),
         )
+
+
+def first_of(before: Int[AnyArray, "3"], then: Int[AnyArray, "many 3"]) -> Int[Array, "3"]:
+    return first_nonfinite(jnp.concatenate([before[None], then]))
+
+
+def nonfinite_metrics(before: Int[AnyArray, "3"], then: Int[AnyArray, "many 3"]) -> Metrics:
+    """Such counts by name, of the first that are not zero."""
+    return dict(zip(NONFINITE, first_of(before, then), strict=True))
 
 
 def pairs_of(seen: Trajectory) -> tuple[Pairs, Int[Array, ""]]:

@@ -84,7 +84,7 @@ def suggestion(
     return f" Did you mean {' or '.join(repr(names[one]) for one in near)}?" if near else ""
 
 
-def require(condition: bool, name: str, value: object, allowed: str) -> None:
+def require(condition: object, name: str, value: object, allowed: str) -> None:
     """Raises a `ConfigError` that names the setting, the value given and what is allowed."""
     if not condition:
         raise ConfigError(f"{name} is {shown(value)}; it must be {allowed}.")

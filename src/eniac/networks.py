@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -29,6 +29,7 @@ MOST_LAYERS = 100
 """Hidden layers of the deepest network: compiling takes longer for each."""
 
 
+@runtime_checkable
 class Inputs(Protocol):
     """What a network must know of the vectors it reads: `Encoder` and `PairEncoder` have it."""
 
@@ -39,6 +40,28 @@ class Inputs(Protocol):
     def images(self) -> tuple[Image, ...]: ...
 
 
+@jax.custom_batching.sequential_vmap
+def _orthonormal(x: Float[Array, "rows columns"]) -> Float[Array, "rows columns"]:
+    """Orthonormal columns that span those of `x`, uniform among all such if `x` is normal.
+
+    Many of them are made one after another: jaxlib (0.10.2) computes a batch of decompositions in
+    the threads that wait for it, and several batches at once wait for ever.
+    """
+    q, r = jnp.linalg.qr(x)
+    return q * jnp.sign(jnp.diagonal(r))[None]
+
+
+def orthogonal(key: PRNGKeyArray, shape: tuple[int, ...], scale: float) -> Float[Array, "..."]:
+    """`scale` times a random array whose columns, or rows if these are fewer, are orthonormal.
+
+    As `jax.nn.initializers.orthogonal`, which must not be mapped over (see `_orthonormal`).
+    """
+    rows, columns = math.prod(shape[:-1]), shape[-1]
+    x = jax.random.normal(key, (max(rows, columns), min(rows, columns)))
+    q = _orthonormal(x)
+    return scale * (q if rows >= columns else q.T).reshape(shape)
+
+
 class Linear(eqx.Module):
     """x W + b, with an orthogonal W times `scale` and b = 0, as the paper's program starts them."""
 
@@ -46,7 +69,7 @@ class Linear(eqx.Module):
     bias: Float[Array, " outputs"]
 
     def __init__(self, key: PRNGKeyArray, inputs: int, outputs: int, scale: float = 1.0):
-        self.weight = jax.nn.initializers.orthogonal(scale)(key, (inputs, outputs))
+        self.weight = orthogonal(key, (inputs, outputs), scale)
         self.bias = jnp.zeros(outputs)
 
     def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
@@ -65,7 +88,7 @@ class Convolution(eqx.Module):
         self, key: PRNGKeyArray, inputs: int, outputs: int, side: int, stride: int, padding: str
     ):
         shape = (side, side, inputs, outputs)
-        self.weight = jax.nn.initializers.orthogonal(math.sqrt(2))(key, shape)
+        self.weight = orthogonal(key, shape, math.sqrt(2))
         self.bias = jnp.zeros(outputs)
         self.stride, self.padding = stride, padding
 

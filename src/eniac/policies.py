@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import gymnasium
@@ -30,6 +30,7 @@ from eniac.spaces import Encoder, check_spaces, emitted
 # Distributions
 
 
+@runtime_checkable
 class Distribution(Protocol):
     """A distribution over actions that is a function of its parameters and of standard noise."""
 
@@ -134,6 +135,7 @@ class Bernoulli(NamedTuple):
 # Kinds of actions
 
 
+@runtime_checkable
 class Actions(Protocol):
     """What the outputs of the last layer mean. A static part of a policy: hashable, no arrays."""
 

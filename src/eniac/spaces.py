@@ -494,8 +494,8 @@ def to_json(space: Space) -> dict[str, Any]:
             "type": "Box",
             "shape": list(space.shape),
             "dtype": space.dtype.name,
-            "low": _bound_to_json(space.low, space.bounded_below, "-inf"),
-            "high": _bound_to_json(space.high, space.bounded_above, "inf"),
+            "low": _bound_to_json(space.low, np.asarray(space.bounded_below), "-inf"),
+            "high": _bound_to_json(space.high, np.asarray(space.bounded_above), "inf"),
         }
     raise ConfigError(
         f"the space {shown(space)} cannot be written to a file; spaces that can are Box, Discrete, "

@@ -201,6 +201,7 @@ def test_a_bad_setting_is_refused(name, value):
         replace(RULE, **{name: value})
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_an_unknown_bandwidth_is_refused():
     with pytest.raises(ValueError, match="bandwidth is 'mean'; it must be one of 'median', 'pap"):
         replace(RULE, bandwidth="mean")

@@ -491,6 +491,7 @@ def test_rows_of_a_bounded_buffer_count_by_their_weights(width):
         ("normaliser", "mean"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_a_bad_setting_is_refused_with_its_name_and_value(name, value):
     with pytest.raises(ValueError) as error:
         replace(CONSTRAINED, **{name: value})

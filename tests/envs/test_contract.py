@@ -30,8 +30,7 @@ every_tabular = pytest.mark.parametrize("env", TABULAR.values(), ids=TABULAR.key
 def sample_actions(env, count):
     env_space = env.action_space
     env_space.seed(0)
-    actions = np.stack([np.asarray(env_space.sample()) for _ in range(count)])
-    return actions.astype(np.int32) if actions.dtype == np.int64 else actions
+    return jnp.asarray(np.stack([env_space.sample() for _ in range(count)]))
 
 
 def assert_fits(observation, space):

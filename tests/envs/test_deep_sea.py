@@ -54,6 +54,7 @@ def test_the_mapping_of_actions_is_drawn_with_the_seed():
 
 
 @pytest.mark.parametrize("size", [0, -3, 2.0, True])
+@pytest.mark.usefixtures("unchecked")
 def test_a_wrong_size_is_refused_by_name(size):
     with pytest.raises(ValueError, match=r"size is .*expected a whole number of 1 or more"):
         DeepSea(size)

@@ -359,6 +359,7 @@ def test_a_vector_environment_that_a_function_makes_is_made_for_every_opening():
     assert made[-1].closed
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_the_number_of_environments_must_fit():
     with pytest.raises(ConfigError, match=r"num_envs is 4, but .*NativeCounting has 2: it was giv"):
         env_from(NativeCounting(2, AutoresetMode.NEXT_STEP)).open(4)

@@ -1,5 +1,6 @@
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -79,10 +80,10 @@ def test_the_good_cells_are_entered_and_swapped_by_a_fair_coin():
     env = CombinationLock(2)
     choice, _ = env.reset(jax.random.key(0))
     keys = jax.random.split(jax.random.key(1), 10_000)
-    started = jax.vmap(lambda key: env.step(key, choice, 0).state)(keys)
+    started = jax.vmap(lambda key: env.step(key, choice, jnp.asarray(0)).state)(keys)
     inside = jax.tree.map(lambda x: x[0], started)
     right = env.code[0, 0, int(inside.cell)]
-    moved = jax.vmap(lambda key: env.step(key, inside, right).state)(keys)
+    moved = jax.vmap(lambda key: env.step(key, inside, jnp.asarray(right)).state)(keys)
     for cells in (started.cell, moved.cell):
         assert set(np.asarray(cells).tolist()) == {0, 1}
         # Four standard deviations of the mean of 10,000 fair coins.

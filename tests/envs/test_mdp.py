@@ -2,6 +2,7 @@ import re
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -59,7 +60,7 @@ def test_a_state_of_probability_zero_is_never_drawn():
     # The row does not sum to one in float32, and begins and ends with impossible outcomes.
     row = np.array([0, 0.1, 0, 0.2, 0.7 - 5e-8, 0, 0])
     keys = jax.random.split(jax.random.key(0), 100_000)
-    drawn = np.asarray(jax.vmap(lambda key: draw(key, cumulative(row)))(keys))
+    drawn = np.asarray(jax.vmap(lambda key: draw(key, jnp.asarray(cumulative(row))))(keys))
     assert set(drawn.tolist()) == {1, 3, 4}
     assert np.all(cumulative(row)[4:] == 1)
 
@@ -96,11 +97,12 @@ def test_a_wrong_mdp_is_refused_by_name(change, message):
 def test_entering_a_terminal_state_terminates():
     transition = np.array([[[0.0, 1.0]], [[0.0, 1.0]]])
     mdp = TabularMDP(transition, [[3.0], [0.0]], [1, 0], [False, True])
-    step = mdp.step(jax.random.key(0), *mdp.reset(jax.random.key(0))[:1], 0)
+    first = jnp.asarray(0)
+    step = mdp.step(jax.random.key(0), mdp.reset(jax.random.key(0))[0], first)
     assert step.terminated
     assert step.reward == 3
     unending = TabularMDP(transition, [[3.0], [0.0]], [1, 0])
-    assert not unending.step(jax.random.key(0), 0, 0).terminated
+    assert not unending.step(jax.random.key(0), first, first).terminated
 
 
 @pytest.mark.parametrize("length", [2, 5, 9])
@@ -191,6 +193,7 @@ def test_a_wrong_linear_mdp_is_refused_by_name(arguments, message):
         (lambda: random_linear_mdp(0, dim=0), "dim is 0"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_wrong_sizes_are_refused_by_name(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -81,6 +81,7 @@ def test_our_ids_are_ours():
     assert find_env("MountainCarContinuous-v0", {}, 12).horizon == 12
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_what_is_wrong_with_one_of_ours_is_told():
     refused(lambda: find_env("DeepSea-7", {"depth": 3}), "DeepSea-v0 takes no 'depth'; it takes")
     refused(lambda: find_env("DeepSea-7", {"size": 3}), "size is given twice: 7 in 'DeepSea-7'")
@@ -139,6 +140,7 @@ def test_near_names_come_from_both_registries():
 
 
 @pytest.mark.parametrize("name", ["", "  ", None, 3])
+@pytest.mark.usefixtures("unchecked")
 def test_a_name_must_be_there(name):
     refused(lambda: check_name(name), f"the environment is {name!r}; it must have a name")
 

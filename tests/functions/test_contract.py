@@ -254,6 +254,7 @@ def test_additive_classes_add_in_their_parameters(name):
         (np.zeros((S, A)), np.full((S, A), np.inf), "finite"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_data_that_are_none_are_refused(name, target, weight, reason):
     with pytest.raises(ValueError, match=reason):
         MAKERS[name]().fit(target, weight)
@@ -284,6 +285,7 @@ def test_tangent_features_are_the_slopes_of_log_pi(name):
         assert found[..., i] == pytest.approx(slope, abs=1e-6)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_policy_of_another_shape_is_refused():
     with pytest.raises(ValueError, match="shape"):
         tangent_features(np.zeros((2, 2, 3)), np.zeros((2, 3)))

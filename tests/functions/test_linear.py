@@ -58,6 +58,7 @@ def test_no_moment_gives_zero():
         (np.full((2, 2, 1), np.nan), 1.0, "finite"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_features_that_make_no_class_are_refused(features, norm_bound, reason):
     with pytest.raises(ValueError, match=reason):
         Linear(features, norm_bound)

@@ -118,6 +118,7 @@ def test_the_zero_of_a_list_is_the_smallest_function_that_ignores_actions():
         (lambda: Finite(np.zeros((0, 2, 2))), "shape"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_what_makes_no_class_is_refused(make, reason):
     with pytest.raises(ValueError, match=reason):
         make()

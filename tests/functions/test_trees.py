@@ -41,7 +41,7 @@ def test_two_trees_attain_the_width_wherever_a_leaf_can_be_put_around_an_input(m
     trees, epsilon = Trees(INPUTS, 2.0, max_leaves), 1.0
     counts = rng.integers(0, 9, size=SHAPE)
     widths = trees.widths(counts, epsilon)
-    for pair in map(tuple, np.argwhere(trees.separable)):
+    for pair in map(tuple, np.argwhere(trees.separable).tolist()):
         up, down = (box_tree(trees, pair, sign * widths[pair] / 2) for sign in (1, -1))
         difference = trees(up) - trees(down)
         assert difference[pair] == pytest.approx(widths[pair])
@@ -84,6 +84,7 @@ def test_more_boosted_trees_leave_less():
         ({"learning_rate": 0.0, "ensemble": "boosted"}, "learning_rate"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_bad_options_are_refused(options, reason):
     with pytest.raises(ValueError, match=reason):
         Trees(INPUTS, 1.0, **options)

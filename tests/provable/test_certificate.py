@@ -49,6 +49,7 @@ def test_what_cannot_be_certified_is_refused_with_the_reason(run, tmp_path, caps
     assert "no config.json" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_run_that_no_theorem_speaks_of_is_refused_by_its_name():
     deep = SimpleNamespace(
         path="runs/deep",

@@ -206,6 +206,7 @@ def test_a_policy_can_be_read_back_by_its_number_of_states_and_actions():
         {"bonus": "widths"},
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_impossible_settings_are_refused(settings):
     with pytest.raises(ValueError, match=" is "):
         ProvableConfig(**settings)

@@ -6,11 +6,17 @@ from pathlib import Path
 
 import gymnasium
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 
 import parts_by_hand
 import toy
 from eniac import Config, ConfigError, Evaluation
 from eniac.algorithms import ALGORITHMS
+from eniac.algorithms.deep import DeepConfig, RollInRule
+from eniac.bonuses import RND, Kernel, Width
+from eniac.cover import LogDet, Uniform
+from eniac.updates.ppo import PPO
 
 
 def test_a_config_survives_json(toy_config):
@@ -30,12 +36,57 @@ def test_every_algorithm_of_the_table_survives_json():
         assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
+COUNTS = some.integers(1, 10**6)
+SHARES = some.floats(0, 1)
+POSITIVE = some.floats(1e-12, 1e12)
+
+
+def part(kind, **fields):
+    """What a part is made of. It is made in the test: checks of types draw random numbers."""
+    return some.tuples(some.just(kind), some.fixed_dictionaries(fields))
+
+
+SETTINGS = some.fixed_dictionaries(
+    {
+        "name": some.sampled_from(["eniac", "pc-pg", "zero"]),
+        "hidden": some.lists(COUNTS, min_size=1, max_size=4).map(tuple),
+        "num_envs": COUNTS,
+        "rollout_length": some.integers(2, 1000),
+        "rounds": COUNTS,
+        "episodes": some.sampled_from(["continuing", "episodic"]),
+        "normalise_observations": some.booleans(),
+        "buffer_rows": some.none() | COUNTS,
+    }
+)
+PARTS = some.fixed_dictionaries(
+    {
+        "update": part(PPO, learning_rate=POSITIVE, minibatch=COUNTS, gae_lambda=SHARES),
+        "cover": part(Uniform) | part(LogDet, features=COUNTS, ridge=POSITIVE),
+        "bonus": part(Width, outer=COUNTS, threshold=some.none() | POSITIVE, uniform_share=SHARES)
+        | part(Kernel, features=COUNTS, bandwidth=some.sampled_from(["median", "paper"]))
+        | part(RND, coefficient=POSITIVE),
+        "roll_in": part(RollInRule, share=SHARES, group=COUNTS),
+    }
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(SETTINGS, PARTS, some.integers(0, 1000), some.none() | some.floats(-1e300, 1e300))
+def test_whatever_can_be_configured_survives_json(fields, parts, seed, bound):
+    made = {name: kind(**inner) for name, (kind, inner) in parts.items()}
+    config = Config(DeepConfig(**fields, **made), seed=seed, return_above=bound)
+    again = Config.from_dict(json.loads(json.dumps(config.to_dict())))
+    assert again == config
+    assert again.to_dict() == config.to_dict()
+
+
 def test_a_run_without_any_stop_rule_gets_a_number_of_epochs_when_it_is_built(toy_config):
     assert toy_config(epochs=None).epochs is None
     assert toy_config(epochs=None).build().config.epochs == 50
     assert toy_config(epochs=None, steps=10).build().config.epochs is None
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_whole_numbers_are_numbers_and_text_is_a_path(toy_config):
     config = toy_config(seconds=3, out="somewhere")
     assert isinstance(config.seconds, float)
@@ -87,6 +138,7 @@ def test_what_does_not_belong_is_refused_by_name_value_and_what_is_allowed(
         assert word in str(caught.value)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_python_is_checked_as_strictly_as_files(toy_config):
     with pytest.raises(ConfigError, match=r"algorithm.width is '3'"):
         toy_config(toy.Toy(width="3"))

@@ -275,6 +275,7 @@ def test_huge_numbers_stay_exact_integers():
         ({"constants": "guessed"}, 'expected "corrected" or "printed"'),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_bad_input_is_refused(change, message):
     arguments = {"accuracy": 0.5} | SPI | change
     with pytest.raises(ValueError, match=message):

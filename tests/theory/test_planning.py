@@ -190,6 +190,7 @@ def test_the_models_of_the_package_are_read_as_they_are():
         ({"available": np.zeros((2, 2), bool)}, "state 0 has no available action"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_bad_models_are_refused(change, message):
     good = {
         "transition": np.full((2, 2, 2), 0.5),

@@ -107,7 +107,7 @@ def test_a_row_of_weight_zero_has_no_part_in_the_loss(policies):
     policy = policies["softmax"]
     rows = rows_of(policy)
     some = jax.tree.map(lambda x: x[:10], rows)
-    a, _ = PPO().loss(policy, rows, jnp.arange(NUM_ROWS) < 10)
+    a, _ = PPO().loss(policy, rows, 1.0 * (jnp.arange(NUM_ROWS) < 10))
     b, _ = PPO().loss(policy, some, jnp.ones(10))
     np.testing.assert_allclose(a, b, rtol=1e-5)
 
@@ -172,6 +172,7 @@ class Counting(PPO):
 
 
 @pytest.mark.parametrize("minibatch", [1, 5, 40])
+@pytest.mark.usefixtures("unchecked")
 def test_every_row_is_used_exactly_once_a_pass(minibatch):
     ppo = Counting(minibatch=minibatch, passes=3)
     blank = jnp.zeros(NUM_ROWS)
@@ -279,6 +280,7 @@ def test_the_defaults_are_the_papers():
         ("value_target", "td", "one of 'return', 'gae'"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_a_bad_setting_is_refused_with_its_name_its_value_and_what_is_allowed(name, value, allowed):
     with pytest.raises(ValueError) as error:
         PPO(**{name: value})

@@ -181,6 +181,7 @@ def test_the_bonus_is_a_threshold_times_the_horizon():
         (lambda: bonus_from_unknown(np.zeros((1, 1), bool), 0.9, 0.0), "alpha is 0.0"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_bad_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()

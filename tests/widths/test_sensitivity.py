@@ -167,6 +167,7 @@ def test_little_data_are_all_kept():
     assert kept.num_kept == counts.sum()
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_bad_arguments_are_refused():
     function_class, rng = Tabular(1, 1, 1.0), np.random.default_rng(0)
     with pytest.raises(ValueError, match="whole numbers"):

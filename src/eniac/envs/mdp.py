@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsInt
 
 import equinox as eqx
 import gymnasium
@@ -109,7 +109,7 @@ class TabularMDP(Environment):
         terminated = jnp.asarray(self.terminal)[following]
         return Step(following, following, reward, terminated, jnp.zeros((), bool))
 
-    def render(self, state: Int[Array, ""]) -> np.ndarray:
+    def render(self, state: SupportsInt) -> np.ndarray:
         return draw_table(int(state), self.transition, self.reward, self.terminal)
 
     def tabular(self) -> TabularMDP:
@@ -167,7 +167,7 @@ class TableBacked(Environment):
     def step(self, key: PRNGKeyArray, state: Int[Array, ""], action: Int[Array, ""]) -> Step:
         return self.mdp.step(key, state, action)
 
-    def render(self, state: Int[Array, ""]) -> np.ndarray:
+    def render(self, state: SupportsInt) -> np.ndarray:
         return self.mdp.render(state)
 
     def tabular(self) -> TabularMDP:

@@ -254,11 +254,8 @@ def _from_gymnasium(
         {"max_episode_steps": "horizon", "num_envs": "num_envs", "render_mode": None},
     )
     fixed: dict[str, Any] = {**options, **_limit(horizon)}
-
     # The spec, not the id: a process for an environment has imported nothing that registers it.
-    def make(render_mode: str | None) -> Any:
-        drawn: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
-        return gymnasium.make(spec, disable_env_checker=True, **(fixed | drawn))
+    make = functools.partial(_make_registered, spec, fixed)
 
     def make_vector(num_envs: int) -> Any:
         return gymnasium.make_vec(
@@ -278,6 +275,13 @@ def _from_gymnasium(
     if single:
         return MadeEnv(name, make, first, observation_keys)
     return VectorEnvSource(name, make_vector, first, None, observation_keys=observation_keys)
+
+
+def _make_registered(spec: Any, options: Mapping[str, Any], render_mode: str | None) -> Any:
+    import gymnasium
+
+    drawn: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
+    return gymnasium.make(spec, disable_env_checker=True, **options, **drawn)
 
 
 def _from_envpool(
@@ -369,10 +373,6 @@ def _from_factory(
         )
     )
 
-    def make(render_mode: str | None) -> Any:
-        drawn = {"render_mode": render_mode} if draws and render_mode is not None else {}
-        return _limited(factory(**options, **drawn), horizon)
-
     try:
         made = factory(**options)
     except FAILURES as error:
@@ -391,11 +391,23 @@ def _from_factory(
             observation_keys=observation_keys,
         )
     if isinstance(made, gymnasium.Env):
+        make = functools.partial(_make_limited, factory, options, horizon, draws)
         return MadeEnv(name, make, _limited(made, horizon), observation_keys)
     raise ConfigError(
         f"{name} returned {made!r:.80}, a {type(made).__name__}; expected an eniac Environment or "
         "a gymnasium Env or VectorEnv."
     )
+
+
+def _make_limited(
+    factory: Callable[..., Any],
+    options: Mapping[str, Any],
+    horizon: int | None,
+    draws: bool,
+    render_mode: str | None,
+) -> Any:
+    drawn = {"render_mode": render_mode} if draws and render_mode is not None else {}
+    return _limited(factory(**options, **drawn), horizon)
 
 
 def _from_ready(

@@ -35,7 +35,7 @@ def one_hot_pairs(num_states: int, num_actions: int) -> Inputs:
     return np.eye(pairs).reshape(num_states, num_actions, -1)
 
 
-def with_actions(states: Float[np.ndarray, "states features"], num_actions: int) -> Inputs:
+def with_actions(states: Float[np.ndarray, "states numbers"], num_actions: int) -> Inputs:
     """The features of the state beside a one-hot of the action."""
     num_states, features = states.shape
     size = 8 * num_states * num_actions * (features + num_actions)

@@ -15,7 +15,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from eniac.envs.base import Environment, Step
 from eniac.envs.mdp import TabularMDP
@@ -60,12 +60,12 @@ class TablePolicy(eqx.Module):
         return jax.random.gumbel(key, (*shape, self.probabilities.shape[1]))
 
     def action(
-        self, noise: Float[Array, " actions"], observation: Int[Array, ""]
+        self, noise: Float[Array, " actions"], observation: Int[ArrayLike, ""]
     ) -> Int[Array, ""]:
         """The action that this draw of `noise` leads to."""
         return jnp.argmax(jnp.log(self.probabilities[observation]) + noise).astype(jnp.int32)
 
-    def mode(self, observation: Int[Array, ""]) -> Int[Array, ""]:
+    def mode(self, observation: Int[ArrayLike, ""]) -> Int[Array, ""]:
         return jnp.argmax(self.probabilities[observation]).astype(jnp.int32)
 
 

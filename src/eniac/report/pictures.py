@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -123,8 +124,13 @@ def draw_bonus(run: Run, state: Any, view: View) -> Figure:
 
 def bonus_values(bonus: Any, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
     """b(s, a): [observations, actions]."""
-    every = jax.vmap(jax.vmap(bonus, in_axes=(None, 0)), in_axes=(0, None))
-    return np.asarray(jax.jit(every)(jnp.asarray(observations), jnp.asarray(actions)))
+    return np.asarray(_of_every_pair(bonus, jnp.asarray(observations), jnp.asarray(actions)))
+
+
+# The bonus as an argument: the arrays of a run that was loaded are numpy's, and JAX's in here.
+@eqx.filter_jit
+def _of_every_pair(bonus: Any, observations: jax.Array, actions: jax.Array) -> jax.Array:
+    return jax.vmap(jax.vmap(bonus, in_axes=(None, 0)), in_axes=(0, None))(observations, actions)
 
 
 def some_actions(space: gymnasium.Space[Any]) -> np.ndarray:

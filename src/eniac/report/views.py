@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
 import jax
@@ -45,6 +45,7 @@ FINE = 120
 """Points along each side of a plane at which the bonus is computed."""
 
 
+@runtime_checkable
 class View(Protocol):
     """A way to draw what happens in one kind of observation space."""
 

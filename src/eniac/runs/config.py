@@ -19,16 +19,14 @@ from typing import Annotated, Any, Literal, get_type_hints
 import jax
 import tyro
 
-from eniac.algorithm1 import Learner
+from eniac.algorithm1 import AlgorithmConfig, Learner
 from eniac.algorithms import find_algorithm
-from eniac.algorithms.deep import DeepConfig
 from eniac.envs.base import Environment
 from eniac.envs.faults import Hangs, impatient
 from eniac.envs.names import check_name, describe, env_from
 from eniac.envs.sources import HostEnv
 from eniac.errors import ConfigError, require, shown
 from eniac.memory import require_memory
-from eniac.provable.config import ProvableConfig
 from eniac.runs import dataclass_io
 from eniac.sampling.base import Evaluation
 
@@ -45,7 +43,7 @@ MOST_SEEDS = 10_000
 class Config:
     """Everything that decides a run. Impossible values are refused when it is made."""
 
-    algorithm: Annotated[DeepConfig | ProvableConfig, tyro.conf.arg(name="")]
+    algorithm: Annotated[AlgorithmConfig, tyro.conf.arg(name="")]
     """The algorithm and its hyper-parameters."""
 
     env: str = "MountainCarContinuous-v0"

@@ -130,7 +130,7 @@ def _policy_shapes(form: Any, num_weights: int) -> Any:
     if kind == "table":
         sizes = [form["num_states"], form["num_actions"]]
         _check_sizes(sizes)
-        return TablePolicy(jax.ShapeDtypeStruct(tuple(sizes), jnp.float32))  # pyright: ignore
+        return eqx.filter_eval_shape(lambda: TablePolicy(jnp.zeros(sizes)))
     hidden = form["hidden"]
     _check_sizes(hidden)
     normalise = form["normalise_observations"]

@@ -14,7 +14,7 @@ import ctypes
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -44,6 +44,7 @@ class Outcome(NamedTuple):
     metrics: dict[str, np.ndarray]
 
 
+@runtime_checkable
 class Program(Protocol):
     """Init and epoch of a learner for several seeds. States are stacked over the seeds."""
 

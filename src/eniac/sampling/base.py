@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -126,6 +126,7 @@ class Episodes(NamedTuple):
     """whether only we have ended it, after `LONGEST_EPISODE`; None if there is a time limit"""
 
 
+@runtime_checkable
 class Sampler(Protocol):
     """Where a learner's experience comes from."""
 
@@ -208,14 +209,17 @@ class Draws(NamedTuple):
 
     noise: Array
     uniform_action: Array | None
+    """the first own one of each environment after a roll-in, if there is any"""
 
 
 def draw_actions(
     key: PRNGKeyArray, policy: ActorCritic, num_steps: int, num_envs: int, rolls_in: bool
 ) -> Draws:
+    if not rolls_in:
+        return Draws(policy.noise(key, (num_steps, num_envs)), None)
     noise_key, uniform_key = jax.random.split(key)
     noise = policy.noise(noise_key, (num_steps, num_envs))
-    return Draws(noise, policy.uniform(uniform_key, (num_envs,)) if rolls_in else None)
+    return Draws(noise, policy.uniform(uniform_key, (num_envs,)))
 
 
 class Decision(NamedTuple):
@@ -276,7 +280,9 @@ def choose(policy: Any, key: PRNGKeyArray, observation: Any, deterministic: bool
 
 
 def advantages(
-    trajectory: Trajectory, gamma: float, gae_lambda: float
+    trajectory: Trajectory,
+    gamma: float | Float[Array, ""],
+    gae_lambda: float | Float[Array, ""],
 ) -> tuple[Float[Array, " time"], Float[Array, " time"]]:
     """Generalised advantage estimates of one trajectory, and its discounted returns.
 

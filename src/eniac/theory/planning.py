@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -27,6 +27,7 @@ StateArray = Float[np.ndarray, " states"]
 Table = Float[np.ndarray, "states actions"]
 
 
+@runtime_checkable
 class TabularLike(Protocol):
     """What `Model.of` reads: anything with these three arrays."""
 

@@ -42,8 +42,8 @@ class RunRecord:
     """B"""
     visits: Int[np.ndarray, "n states actions"]
     """the K samples of each epoch, counted pair by pair"""
-    weights: list[Float[np.ndarray, " n"]]
-    """of the cover, epoch by epoch"""
+    weights: list[Float[np.ndarray, " _"]]
+    """of the cover, epoch by epoch: one, two, ... up to n of them"""
     unknown: Bool[np.ndarray, "n states actions"]
     """the complement of K^n"""
     policies: Float[np.ndarray, "n T states actions"]

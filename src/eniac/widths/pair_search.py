@@ -8,7 +8,7 @@ truth and cheaper than an oracle with many centres.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Num
@@ -24,6 +24,7 @@ _MAX_STEPS = 60
 _SHRINK = (1.0, 0.9999, 0.999, 0.99, 0.97, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.3, 0.1)
 
 
+@runtime_checkable
 class SmoothInBall(Protocol):
     """What is needed of the class: parameters in a ball, values and gradients."""
 
