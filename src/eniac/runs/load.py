@@ -13,6 +13,7 @@ from eniac.errors import ConfigError, RunError
 from eniac.lazy import distrust
 from eniac.runs.checkpoint import newest_checkpoint
 from eniac.runs.config import Built, Config
+from eniac.runs.dataclass_io import conform
 from eniac.runs.program import make_program, take_seed
 from eniac.runs.progress import Progress
 from eniac.runs.reading import read_json
@@ -59,6 +60,7 @@ class Run:
 
 def load_config(folder: Path) -> Config:
     """The configuration of the run in `folder`, or a `ConfigError` if there is no run in it."""
+    folder = conform(Path, folder, "the folder")
     path = folder / "config.json"
     distrust(folder)
     try:
@@ -79,7 +81,7 @@ def load_run(folder: Path | str, env: Any = None) -> Run:
 
     `env` is the environment of a run that was given one as an object.
     """
-    folder = Path(folder)
+    folder = conform(Path, folder, "the folder")
     built = load_config(folder).build(env)
     program = make_program(built)
     checkpoint, warnings = newest_checkpoint(folder / "checkpoints", program.shapes)
