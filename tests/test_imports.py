@@ -11,7 +11,8 @@ ROOT = Path(eniac.__file__).parent
 
 LAYERS = (
     ("errors",),
-    ("lazy",),
+    ("lazy", "memory"),
+    ("boxes", "child_process"),
     ("spaces", "draws", "minibatches"),
     ("envs",),
     ("networks",),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from eniac.envs.base import Environment
-from eniac.envs.host import HostEnv
+from eniac.envs.sources import HostEnv
 from eniac.sampling.base import Evaluation
 
 State = TypeVar("State")
@@ -20,8 +20,12 @@ Metrics = dict[str, Any]
 """What an epoch came to: arrays with one number for each of its rounds.
 
 There are always `ran` (False for a round that was left out), `return_mean` (of the round's
-evaluation), `steps` (environment steps that the round took, those of lines 6 to 9 with the first)
-and `nonfinite_rewards` (how many rewards were NaN or infinite)."""
+evaluation) and `steps` (environment steps that the round took, those of lines 6 to 9 with the
+first). Where networks act there are those of `NONFINITE` too."""
+
+NONFINITE = ("nonfinite_observations", "nonfinite_actions", "nonfinite_rewards")
+"""How many of them were NaN or infinite, counted where that first happened in a round. The first in
+this order that is not zero is the cause: an agent sees, acts, and is paid."""
 
 
 @runtime_checkable
@@ -79,6 +83,10 @@ class Learner(Protocol[State]):
         """What the user should know before the first epoch."""
         ...
 
+    def events(self) -> list[str]:
+        """What has happened since this was last asked that the user should know."""
+        ...
+
     def close(self) -> None:
         """Ends what the learner has opened, such as environments."""
         ...
@@ -111,6 +119,8 @@ class AlgorithmConfig(ABC):
     """the probability of failure that a certificate is for"""
     always_ends: bool = False
     """whether a run ends after `default_epochs` whatever its stop rules are"""
+    room_setting: str | None = None
+    """the setting that says for how many epochs there is room, `max_epochs`"""
 
     @property
     def max_epochs(self) -> int | None:
@@ -143,6 +153,12 @@ class AlgorithmConfig(ABC):
     def adapt(self, env: Environment | HostEnv) -> Environment | HostEnv:
         """`env` as the policies of this algorithm see it."""
         return env
+
+    def memory(self, env: Environment | HostEnv, evaluation: Evaluation) -> dict[str, int]:
+        """Bytes that a seed takes at least beside the state of its learner, by the settings that
+        they come from. These settings must be resolved."""
+        del env, evaluation
+        return {}
 
     @abstractmethod
     def build(

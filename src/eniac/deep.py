@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from eniac.algorithm1 import Metrics
+from eniac.algorithm1 import NONFINITE, Metrics
 from eniac.buffer import Buffer, Pairs, buffer_capacity
 from eniac.cover import Cover
 from eniac.draws import integers
@@ -20,7 +20,9 @@ from eniac.sampling.base import (
     RollIn,
     Sampler,
     Trajectory,
+    first_nonfinite,
     flat,
+    nonfinite,
     on_policy_first,
     summary,
 )
@@ -54,6 +56,8 @@ class State(NamedTuple):
     epoch: Int[Array, ""]
     steps: Int[Array, ""]
     """environment steps taken in this epoch that no round has reported yet"""
+    nonfinite: Int[Array, "3"]
+    """what `sampling.base.nonfinite` found in these steps"""
     actors: Actor
     envs: Any
     cover: Cover | None
@@ -114,6 +118,7 @@ class DeepLearner:
             evaluation_key=jax.random.fold_in(jax.random.key(seed), _EVALUATION),
             epoch=jnp.zeros((), jnp.int32),
             steps=jnp.zeros((), jnp.int32),
+            nonfinite=jnp.zeros(3, jnp.int32),
             actors=actors,
             envs=envs,
             cover=cover,
@@ -145,6 +150,9 @@ class DeepLearner:
             )
         return told
 
+    def events(self) -> list[str]:
+        return self.sampler.events()
+
     def close(self) -> None:
         self.sampler.close()
 
@@ -175,7 +183,12 @@ class DeepLearner:
         num_steps = config.visit_rows // envs.size
         policy = take(state.actors, 0).policy
         _, seen = self.sampler.rollout(rollout_key, policy, envs, num_steps)
-        return state._replace(key=key, steps=state.steps + seen.num_steps), seen
+        state = state._replace(
+            key=key,
+            steps=state.steps + seen.num_steps,
+            nonfinite=self.sampler.pure(nonfinite)(seen),
+        )
+        return state, seen
 
     def merge(self, state: State, samples: Trajectory | None) -> State:
         """Line 7: Z^n, and the first query pairs, which no exploring policy has found yet."""
@@ -229,6 +242,7 @@ class DeepLearner:
                 bonus=bonus,
                 queries=queries,
                 steps=state.steps + metrics["steps"],
+                nonfinite=first_nonfinite(jnp.stack([state.nonfinite, metrics["nonfinite"]])),
             )
         return self.sampler.pure(self._fit_bonus)(state)
 
@@ -251,15 +265,17 @@ class DeepLearner:
             solved = solved | (ran & (metrics.get("return_mean", 0.0) > until))
             return (changing, solved), metrics | {"ran": ran}
 
-        changing = (state.key, state.steps, state.actors, state.envs, state.bonus, state.queries)
+        unreported = (state.steps, state.nonfinite)
+        changing = (state.key, unreported, state.actors, state.envs, state.bonus, state.queries)
         (changing, _), metrics = self.sampler.repeat(
             one_round, (changing, jnp.asarray(False)), jnp.arange(self.config.rounds)
         )
-        key, steps, actors, envs, bonus, queries = changing
+        key, (steps, bad), actors, envs, bonus, queries = changing
         state = state._replace(
             key=key,
             epoch=state.epoch + 1,
             steps=steps,
+            nonfinite=bad,
             actors=actors,
             envs=envs,
             bonus=bonus,
@@ -275,7 +291,7 @@ class DeepLearner:
         `changing` is what a round changes of `state`: the rest is not carried through the loop.
         """
         config, sampler = self.config, self.sampler
-        key, steps, actors, envs, bonus, queries = changing
+        key, (steps, bad), actors, envs, bonus, queries = changing
         key, restart_key, *improve_keys = jax.random.split(key, 2 + len(self.roles))
         now = state.epoch * config.rounds + number
         exploits = jnp.asarray(True)
@@ -313,30 +329,29 @@ class DeepLearner:
         )
         evaluation_key = jax.random.fold_in(state.evaluation_key, now)
         judged = sampler.evaluate(evaluation_key, take(actors, -1).policy, self.evaluation)
+        found = first_nonfinite(jnp.concatenate([bad[None], metrics["nonfinite"]]))
         report = {
             "steps": steps + jnp.sum(metrics["steps"]),
-            "nonfinite_rewards": jnp.sum(metrics["nonfinite_rewards"]),
+            **dict(zip(NONFINITE, found, strict=True)),
+            **sampler.counts(),
             **summary(judged, self.evaluation.first),
             **self.named(metrics),
             **config.bonus.metrics(bonus),
         }
         if state.cover is not None:
             report["cover/count"] = state.cover.count
-        return (key, jnp.zeros_like(steps), actors, envs, bonus, queries), report
+        unreported = (jnp.zeros_like(steps), jnp.zeros_like(bad))
+        return (key, unreported, actors, envs, bonus, queries), report
 
     def named(self, metrics: Metrics) -> Metrics:
         """The metrics of all roles, each under the name of its role."""
         if len(self.roles) == 1:
-            return {
-                name: x[0]
-                for name, x in metrics.items()
-                if name not in ("steps", "nonfinite_rewards")
-            }
+            return {name: x[0] for name, x in metrics.items() if name not in ("steps", "nonfinite")}
         return {
             f"{role}/{name}": x[i]
             for i, role in enumerate(self.roles)
             for name, x in metrics.items()
-            if name not in ("steps", "nonfinite_rewards") and (i == 0 or "bonus" not in name)
+            if name not in ("steps", "nonfinite") and (i == 0 or "bonus" not in name)
         }
 
     def improve_policy(
@@ -383,7 +398,10 @@ class DeepLearner:
             (jnp.arange(num_updates), jax.random.split(key, num_updates)),
         )
         ran = num_updates - skip
-        added = {name: jnp.sum(metrics.pop(name)) for name in ("steps", "nonfinite_rewards")}
+        added = {
+            "steps": jnp.sum(metrics.pop("steps")),
+            "nonfinite": first_nonfinite(metrics.pop("nonfinite")),
+        }
         mean = {name: jnp.sum(x) / ran for name, x in metrics.items()}
         return actor, sampler.park(envs), shared, mean | added
 
@@ -402,7 +420,7 @@ class DeepLearner:
         pairs, num = pairs_of(seen)
         metrics = {
             "steps": seen.num_steps,
-            "nonfinite_rewards": jnp.sum(~jnp.isfinite(seen.reward)),
+            "nonfinite": nonfinite(seen),
             "reward": jnp.sum(seen.reward * seen.on_policy) / num,
         }
         scale = actor.scale

@@ -11,9 +11,10 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from eniac.envs import DeepSea, TimeLimit, unwrap
-from eniac.envs.host import EnvPoolSource, GivenEnv, HostEnv, MadeEnv, VectorEnvSource
-from eniac.envs.names import check_name, describe, env_from, find_env, import_from
+from eniac.envs.names import check_name, describe, env_from, find_env
+from eniac.envs.sources import EnvPoolSource, GivenEnv, HostEnv, MadeEnv, VectorEnvSource
 from eniac.errors import ConfigError
+from eniac.lazy import import_users_module
 from envs.counting import Counting, NativeCounting
 
 USER_MODULE = """
@@ -128,13 +129,13 @@ def test_an_id_with_only_a_native_vector_environment_makes_as_many_as_wanted():
 def test_near_names_come_from_both_registries():
     refused(
         lambda: find_env("DeepSee-20", {}),
-        "no environment is called 'DeepSee-20'. Did you mean DeepSea-v0",
+        "no environment is called 'DeepSee-20'. Did you mean 'DeepSea-v0",
         "'envpool:ID'",
         "'package.module:function'",
     )
-    refused(lambda: check_name("Cartpole-v1"), "Did you mean CartPole-v1")
-    refused(lambda: check_name("CartPole-v7"), "Did you mean CartPole-v")
-    refused(lambda: check_name("gymnasium:CartPol-v1"), "Did you mean gymnasium:CartPole-v1")
+    refused(lambda: check_name("Cartpole-v1"), "Did you mean 'CartPole-v1")
+    refused(lambda: check_name("CartPole-v7"), "Did you mean 'CartPole-v")
+    refused(lambda: check_name("gymnasium:CartPol-v1"), "Did you mean 'gymnasium:CartPole-v1")
     refused(lambda: check_name("Qwxyz-v1"), "no environment is called 'Qwxyz-v1'. Write one of")
 
 
@@ -175,7 +176,7 @@ def test_the_form_is_checked_without_importing_anything():
 def test_what_gymnasium_cannot_make_is_told_in_a_line():
     refused(
         lambda: find_env("CartPole-v1", {"gravity": 3}),
-        "CartPole-v1 could not be made with options gravity=3: TypeError",
+        "CartPole-v1 with options gravity=3 raised TypeError",
         "It takes sutton_barto_reward",
     )
     refused(
@@ -187,7 +188,7 @@ def test_what_gymnasium_cannot_make_is_told_in_a_line():
     try:
         refused(
             lambda: find_env("theirs/Missing-v0", {}),
-            "theirs/Missing-v0 could not be made: ModuleNotFoundError",
+            "theirs/Missing-v0 raised ModuleNotFoundError",
         )
     finally:
         gymnasium.registry.pop("theirs/Missing-v0")
@@ -207,7 +208,7 @@ def test_envpools_ids_are_found():
 def test_what_is_wrong_with_an_envpool_is_told(monkeypatch):
     refused(
         lambda: find_env("envpool:CartPol-v1", {}),
-        "EnvPool has no environment 'CartPol-v1'. Did you mean envpool:CartPole-v1",
+        "EnvPool has no environment 'CartPol-v1'. Did you mean 'envpool:CartPole-v1",
         "envpool.list_all_envs()",
     )
     refused(
@@ -216,7 +217,11 @@ def test_what_is_wrong_with_an_envpool_is_told(monkeypatch):
     )
     refused(
         lambda: find_env("envpool:CartPole-v1", {"num_threads": "two"}),
-        "envpool:CartPole-v1 could not be made with options num_threads='two'",
+        "num_threads of envpool:CartPole-v1 is 'two'; it must be a number",
+    )
+    refused(
+        lambda: find_env("envpool:CartPole-v1", {"num_threads": 1.5}),
+        "envpool:CartPole-v1 could not be made with options num_threads=1.5",
     )
     for option, setting in (("seed", "seed"), ("num_envs", "num_envs"), ("batch_size", "num_envs")):
         refused(
@@ -265,7 +270,7 @@ def test_the_current_folder_is_on_the_path_for_the_import_only(user_module, tmp_
     assert str(tmp_path) not in before
     find_env(f"{user_module}:single", {})
     assert sys.path == before
-    refused(lambda: import_from("breaks", str(tmp_path)), "ZeroDivisionError")
+    refused(lambda: import_users_module("breaks", "it", str(tmp_path)), "ZeroDivisionError")
     assert sys.path == before
     monkeypatch.chdir("/")
     sys.modules.pop(user_module)
@@ -280,18 +285,18 @@ def test_the_current_folder_is_on_the_path_for_the_import_only(user_module, tmp_
 def test_what_is_wrong_with_a_users_function_is_told(user_module, tmp_path):
     refused(
         lambda: find_env("not_there:make", {}),
-        f"there is no module 'not_there', which the environment needs: looked in {os.getcwd()}",
+        f"is 'not_there:make', but there is no module 'not_there': looked in {os.getcwd()}",
         "Start eniac in the folder that holds it, or install it.",
     )
     refused(lambda: find_env("eniac.not_there:make", {}), "no module 'eniac.not_there'")
     refused(
         lambda: find_env("needs:make", {}),
-        "importing 'needs' for the environment failed: ModuleNotFoundError: No module named "
-        "'a_package_that_is_not_there'",
+        "the environment is 'needs:make', but importing 'needs' failed: ModuleNotFoundError: No "
+        "module named 'a_package_that_is_not_there'",
     )
     refused(
         lambda: find_env("breaks:make", {}),
-        "importing 'breaks' for the environment failed: ZeroDivisionError: division by zero",
+        "is 'breaks:make', but importing 'breaks' failed: ZeroDivisionError: division by zero",
     )
     refused(
         lambda: find_env(f"{user_module}:singel", {}),
@@ -301,7 +306,7 @@ def test_what_is_wrong_with_a_users_function_is_told(user_module, tmp_path):
     refused(lambda: find_env(f"{user_module}:thing", {}), "'their_envs:thing' is a int, not a func")
     refused(
         lambda: find_env(f"{user_module}:raising", {}),
-        "their_envs:raising raised instead of making one: OSError: no licence",
+        "their_envs:raising raised OSError: no licence in make() (their_envs.py, line",
     )
     refused(
         lambda: find_env(f"{user_module}:number", {}),
@@ -378,3 +383,47 @@ def test_a_description_says_what_was_given():
         "given: gymnasium.vector.sync_vector_env.SyncVectorEnv"
     )
     assert describe(np.zeros).startswith("given: numpy")
+
+
+# Kinds of options
+
+
+@pytest.mark.parametrize("value", ["no", "off", "false", "False", "0", "", "yes", 0, 1, 0.0, None])
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("DeepSea-4", "randomize_actions"), ("FrozenLake-v1", "is_slippery")],
+)
+def test_only_true_and_false_are_a_truth(name, option, value):
+    refused(lambda: find_env(name, {option: value}), f"{option} of", "it must be True or False")
+    find_env(name, {option: False})
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("DeepSea-v0", {"size": "4"}, "size of DeepSea-v0 is '4'; it must be a number"),
+        ("DeepSea-v0", {"size": True}, "size of DeepSea-v0 is True; it must be a number"),
+        ("DeepSea-v0", {"size": 4.0}, "size is 4.0; expected a whole number"),
+        ("DeepSea-v0", {"size": 10**30}, "would take at least 1,000 EiB of memory"),
+        ("Chain-4", {"lure": "much"}, "lure of Chain-v0 is 'much'; it must be a number"),
+        ("FrozenLake-v1", {"map_name": 4}, "map_name of FrozenLake-v1 is 4; it must be text"),
+        ("FrozenLake-v1", {"map_name": True}, "map_name of FrozenLake-v1 is True"),
+        ("Pendulum-v1", {"g": "ten"}, "g of Pendulum-v1 is 'ten'; it must be a number"),
+    ],
+)
+def test_text_is_no_number_and_a_number_no_text(name, options, words):
+    refused(lambda: find_env(name, options), words)
+
+
+def test_options_of_a_users_function_are_of_the_kinds_that_it_says():
+    def make(flag: bool, shape: tuple = (3,), other=False, size: "int | None" = None, free=None):
+        return gymnasium.make("CartPole-v1")
+
+    for options in (
+        {"flag": "no"},
+        {"flag": False, "other": "off"},
+        {"flag": False, "size": "3"},
+        {"flag": False, "size": True},
+    ):
+        refused(lambda options=options: env_from(make, options), "; it must be ")
+    env_from(make, {"flag": False, "shape": "anything", "free": "no", "size": 3})

@@ -64,7 +64,7 @@ def test_unwrap_and_tabular_see_through_time_limits():
 def test_an_unknown_id_is_answered_with_the_nearest_and_with_all(id):
     with pytest.raises(ValueError) as error:
         make(id)
-    assert f"no environment is called {id!r}. Did you mean DeepSea-v0" in str(error.value)
+    assert f"no environment is called {id!r}. Did you mean 'DeepSea-v0'" in str(error.value)
     assert all(known in str(error.value) for known in ENVS)
 
 

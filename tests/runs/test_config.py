@@ -206,9 +206,10 @@ def test_parts_of_ones_own_survive_json_by_module_and_name():
     ("bonus", "words"),
     [
         ({"type": "widht"}, ["bonus is 'widht'", "Did you mean 'width'"]),
-        ({"type": "nowhere:Bonus"}, ["nowhere", "no such module"]),
+        ({"type": "nowhere:Bonus"}, ["nowhere", "no module"]),
         ({"type": "parts_by_hand:Constnat"}, ["Constnat", "Did you mean 'Constant'"]),
-        ({"type": "json:loads"}, ["json:loads", "inherits from"]),
+        ({"type": "json:loads"}, ["json:loads", "comes with Python"]),
+        ({"type": "toy:register"}, ["toy:register", "inherits from"]),
         ({"type": "parts_by_hand:Constant", "sise": 1.0}, ["bonus.sise is not a field", "'size'"]),
         ({"type": "parts_by_hand:Constant", "size": "big"}, ["bonus.size is 'big'", "a number"]),
         ({"size": 1.0}, ["bonus is", "type"]),

@@ -8,8 +8,8 @@ from scipy import stats
 
 from eniac.envs import make
 from eniac.envs.mdp import random_mdp, river_swim
+from eniac.sampling.base import LONGEST_EPISODE
 from eniac.sampling.tables import (
-    LONGEST_EPISODE,
     TableSampler,
     alias_tables,
     final_states,
@@ -216,4 +216,5 @@ def test_episodes_without_an_end_are_cut_at_the_limit():
     sampler = TableSampler(np.ones((1, 2, 1)), np.ones(1), 0.9)
     found = sampler.evaluate(generator(), np.full((1, 2), 0.5), np.array([[1.0, 0.0]]), 2)
     assert found.lengths.tolist() == [LONGEST_EPISODE] * 2
+    assert found.cut.tolist() == [True] * 2
     assert float(found.returns.mean()) == pytest.approx(LONGEST_EPISODE / 2, rel=0.05)

@@ -15,23 +15,24 @@ reading a run must not run code that came with it.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from eniac.envs.registry import ENVS
-from eniac.errors import ConfigError, EniacError
+from eniac.envs.faults import FAILURES, raised
+from eniac.envs.registry import ENVS, without_version
+from eniac.errors import ConfigError, EniacError, one_line, require_kinds, suggestion
+from eniac.lazy import import_named, import_users_module
 
 if TYPE_CHECKING:
     from eniac.envs.base import Environment
-    from eniac.envs.host import HostEnv
+    from eniac.envs.sources import HostEnv
 
 _MODULE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 _ID = r"(?:[\w-]+/)?[\w.-]+"  # a gymnasium id, with or without a namespace
@@ -140,53 +141,13 @@ class UserFactory:
 
     def load(self) -> Callable[..., Any]:
         """Imports the module and finds the function. **Raises** ConfigError if it cannot."""
-        module_name, _, path = self.target.partition(":")
-        found = import_from(module_name, self.directory)
-        for part in path.split("."):
-            if not hasattr(found, part):
-                near = difflib.get_close_matches(part, dir(found), n=1)
-                hint = f" Did you mean {near[0]!r}?" if near else ""
-                raise ConfigError(
-                    f"module {module_name!r} ({getattr(found, '__file__', 'built in')}) has no "
-                    f"{path!r}, which the environment {self.target!r} names.{hint}"
-                )
-            found = getattr(found, part)
+        found = import_named(self.target, "the environment", self.directory)
         if not callable(found):
             raise ConfigError(
                 f"{self.target!r} is a {type(found).__name__}, not a function or class that makes "
                 "an environment."
             )
         return found
-
-
-def import_from(module: str, directory: str) -> Any:
-    """Imports `module` as a program started in `directory` would.
-
-    The directory is on the path for this import only, and only if it was not there already.
-    """
-    on_path = {os.path.abspath(entry) for entry in sys.path}  # '' is where the program runs
-    added = os.path.abspath(directory) not in on_path
-    if added:
-        sys.path.insert(0, directory)
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
-            raise ConfigError(
-                f"there is no module {error.name!r}, which the environment needs: looked in "
-                f"{directory} and where Python's packages are. Start eniac in the folder that "
-                "holds it, or install it."
-            ) from error
-        raise ConfigError(_import_failed(module, error)) from error
-    except Exception as error:
-        raise ConfigError(_import_failed(module, error)) from error
-    finally:
-        if added and directory in sys.path:
-            sys.path.remove(directory)
-
-
-def _import_failed(module: str, error: Exception) -> str:
-    return f"importing {module!r} for the environment failed: {_one_line(error)}"
 
 
 def _parse(name: str) -> tuple[str, str, str]:
@@ -236,7 +197,7 @@ def _ours(
     name: str, env: Environment, horizon: int | None, observation_keys: Sequence[str]
 ) -> Environment:
     from eniac.envs.base import TimeLimit
-    from eniac.envs.host import select_keys
+    from eniac.envs.observations import select_keys
 
     if observation_keys:
         select_keys(name, env.observation_space, observation_keys)
@@ -247,6 +208,17 @@ def _ours(
     return env if horizon is None else TimeLimit(env, horizon)
 
 
+def _users_own(
+    name: str, env: Environment, horizon: int | None, observation_keys: Sequence[str]
+) -> Environment:
+    """An environment in JAX that a user has made."""
+    from eniac.envs.check import check_environment
+
+    limited = _ours(name, env, horizon, observation_keys)
+    check_environment(name, env)
+    return limited
+
+
 def _find_spec(name: str, id: str) -> Any:
     """gymnasium's entry for an id. **Raises** ConfigError with near names if there is none."""
     import gymnasium
@@ -254,19 +226,11 @@ def _find_spec(name: str, id: str) -> Any:
     if id in gymnasium.registry:
         return gymnasium.registry[id]
     asked = name.startswith("gymnasium:")
-    known = {known: f"gymnasium:{known}" if asked else known for known in gymnasium.registry}
+    known = [f"gymnasium:{one}" if asked else one for one in gymnasium.registry]
     if not asked:
-        known |= {known: known for known in ENVS}
-    near = _near(id, known)
-    hint = f" Did you mean {' or '.join(known[one] for one in near)}?" if near else ""
+        known += ENVS
+    hint = suggestion(name, known, without_version, most=3)
     raise ConfigError(f"no environment is called {name!r}.{hint} {_KINDS}")
-
-
-def _near(given: str, names: Iterable[str]) -> list[str]:
-    # A number in the place of a version is a size of ours: DeepSee-20 is near DeepSea-v0.
-    plain = {re.sub(r"-v?\d+$", "", name).lower(): name for name in names}
-    near = difflib.get_close_matches(re.sub(r"-v?\d+$", "", given).lower(), plain, n=3)
-    return [plain[name] for name in near]
 
 
 def _from_gymnasium(
@@ -278,11 +242,11 @@ def _from_gymnasium(
 ) -> HostEnv:
     import gymnasium
 
-    from eniac.envs.host import MadeEnv, VectorEnvSource
+    from eniac.envs.sources import MadeEnv, VectorEnvSource
 
     module, colon, rest = id.rpartition(":")
     if colon:
-        import_from(module, os.getcwd())
+        import_users_module(module, f"the environment is {name!r}")
     spec = _find_spec(name, rest)
     _refuse_ours(
         name,
@@ -299,14 +263,15 @@ def _from_gymnasium(
         )
 
     single = spec.entry_point is not None
+    _check_kinds(name, spec.entry_point if single else spec.vector_entry_point, options)
     try:
         first = make(None) if single else make_vector(1)
-    except Exception as error:
+    except FAILURES as error:
         takes = ""
         if isinstance(error, TypeError) and options:
             takes = _takes(spec.entry_point if single else spec.vector_entry_point)
         given = f" with options {_names(options)}" if options else ""
-        raise ConfigError(f"{name} could not be made{given}: {_one_line(error)}{takes}") from error
+        raise ConfigError(f"{name}{given} {raised(error, 'make')}{takes}") from error
     if single:
         return MadeEnv(name, make, first, observation_keys)
     return VectorEnvSource(name, make_vector, first, None, observation_keys=observation_keys)
@@ -326,19 +291,19 @@ def _from_envpool(
     horizon: int | None,
     observation_keys: Sequence[str],
 ) -> HostEnv:
-    from eniac.envs.host import EnvPoolSource
+    from eniac.envs.sources import EnvPoolSource
 
     try:
         envpool = importlib.import_module("envpool")
     except ImportError as error:
         raise ConfigError(
-            f"{name} needs EnvPool, which cannot be imported ({_one_line(error)}). Install it: "
+            f"{name} needs EnvPool, which cannot be imported ({one_line(error)}). Install it: "
             "pip install 'eniac[envpool]'"
         ) from error
     ids = envpool.list_all_envs()
     if id not in ids:
-        near = _near(id, ids)
-        hint = f" Did you mean {' or '.join(f'envpool:{one}' for one in near)}?" if near else ""
+        known = [f"envpool:{one}" for one in ids]
+        hint = suggestion(name, known, without_version, most=3)
         raise ConfigError(
             f"EnvPool has no environment {id!r}.{hint} envpool.list_all_envs() lists them."
         )
@@ -361,12 +326,15 @@ def _from_envpool(
             f"{name} takes no {', '.join(map(repr, unknown))}; EnvPool's own options for it are "
             f"{', '.join(fields)}."
         )
+    kinds = zip(fields, envpool.make_spec(id).config, strict=True)
+    usual = inspect.Parameter.KEYWORD_ONLY
+    require_kinds(name, [inspect.Parameter(x, usual, default=y) for x, y in kinds], options)
     fixed = {**options, **_limit(horizon)}
     try:
         spec = envpool.make_spec(id, **fixed)
     except Exception as error:
         raise ConfigError(
-            f"{name} could not be made with options {_names(fixed)}: {_one_line(error)}"
+            f"{name} could not be made with options {_names(fixed)}: {one_line(error)}"
         ) from error
 
     def make(num_envs: int, seeds: list[int]) -> Any:
@@ -384,7 +352,7 @@ def _from_factory(
 ) -> Environment | HostEnv:
     import gymnasium
 
-    from eniac.envs.host import MadeEnv, VectorEnvSource
+    from eniac.envs.sources import MadeEnv, VectorEnvSource
 
     function = factory.load() if isinstance(factory, UserFactory) else factory
     signature = _signature(function)
@@ -395,6 +363,7 @@ def _from_factory(
             raise ConfigError(
                 f"{name} cannot be called with {_names(options)}: {error}.{_takes(function)}"
             ) from error
+        require_kinds(name, signature.parameters.values(), options)
     draws = (
         signature is not None
         and "render_mode" not in options
@@ -406,10 +375,10 @@ def _from_factory(
 
     try:
         made = factory(**options)
-    except Exception as error:
-        raise ConfigError(f"{name} raised instead of making one: {_one_line(error)}") from error
+    except FAILURES as error:
+        raise ConfigError(f"{name} {raised(error, 'make')}") from error
     if _is_ours(made):
-        return _ours(name, made, horizon, observation_keys)
+        return _users_own(name, made, horizon, observation_keys)
     if _is_envpool(made):
         return _from_pool(name, made, horizon, observation_keys)
     if isinstance(made, gymnasium.vector.VectorEnv):
@@ -446,11 +415,11 @@ def _from_ready(
 ) -> Environment | HostEnv | None:
     """What was given, if it is an environment."""
     if _is_ours(given):
-        return _ours(name, given, horizon, observation_keys)
+        return _users_own(name, given, horizon, observation_keys)
     gymnasium = sys.modules.get("gymnasium")
     if gymnasium is None:  # then nobody can have made one
         return None
-    from eniac.envs.host import GivenEnv, VectorEnvSource
+    from eniac.envs.sources import GivenEnv, VectorEnvSource
 
     if _is_envpool(given):
         return _from_pool(name, given, horizon, observation_keys)
@@ -473,7 +442,7 @@ def _from_pool(
     name: str, pool: Any, horizon: int | None, observation_keys: Sequence[str]
 ) -> HostEnv:
     """EnvPools like the one given, which itself is not stepped: it cannot be seeded again."""
-    from eniac.envs.host import EnvPoolSource
+    from eniac.envs.sources import EnvPoolSource
 
     if pool.config["batch_size"] not in (0, pool.num_envs):
         raise ConfigError(
@@ -542,20 +511,28 @@ def _signature(function: Any) -> inspect.Signature | None:
         return None
 
 
+def _check_kinds(name: str, function: Any, options: Mapping[str, Any]) -> None:
+    """Refuses options of another kind than a function takes. A string is an entry point."""
+    signature = _signature(_loaded(function)) if options else None
+    if signature is not None:
+        require_kinds(name, signature.parameters.values(), options)
+
+
+def _loaded(function: Any) -> Any:
+    if not isinstance(function, str):
+        return function
+    from gymnasium.envs.registration import load_env_creator
+
+    try:
+        return load_env_creator(function)
+    except (ImportError, AttributeError):  # whoever makes one says what is missing
+        return None
+
+
 def _takes(function: Any) -> str:
     """` It takes a, b=1.`, or nothing if that cannot be told. A string is an entry point."""
-    if isinstance(function, str):
-        from gymnasium.envs.registration import load_env_creator
-
-        function = load_env_creator(function)
-    signature = _signature(function)
+    signature = _signature(_loaded(function))
     if signature is None:
         return ""
     takes = [str(p.replace(annotation=p.empty)) for p in signature.parameters.values()]
     return f" It takes {', '.join(takes) or 'no options'}."
-
-
-def _one_line(error: BaseException) -> str:
-    from eniac.envs.host import one_line
-
-    return one_line(error)

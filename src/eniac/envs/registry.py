@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from eniac.errors import require_kinds, suggestion
 from eniac.lazy import resolve
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ def make(id: str, horizon: int | None = None, **parameters: Any) -> Environment:
     lock, which end by themselves. `parameters` go to the environment. A number in the place of
     `v0` sets its size: `make("CombinationLock-5")` is `make("CombinationLock-v0", length=5)`.
 
-    **Raises** ValueError for an unknown id, TypeError for an unknown parameter.
+    **Raises** ValueError for an unknown id or a value of another kind, TypeError for an unknown
+    parameter.
     """
     from eniac.envs.base import TimeLimit
 
@@ -134,11 +135,7 @@ def find(id: str, parameters: dict[str, Any]) -> tuple[Entry, dict[str, Any]]:
             f"{entry.id} takes no {', '.join(map(repr, unknown))}; it takes "
             f"{', '.join(f'{name}={default!r}' for name, default in entry.parameters.items())}."
         )
-    for name, value in parameters.items():
-        default = entry.parameters[name]
-        # A text such as "false" is true to Python, and a run would go on with the opposite.
-        if isinstance(default, bool) and not isinstance(value, bool):
-            raise TypeError(f"{name} of {entry.id} is {value!r}; it must be True or False.")
+    require_kinds(entry.id, inspect.signature(entry.factory).parameters.values(), parameters)
     return entry, parameters
 
 
@@ -146,10 +143,14 @@ def _find_short(id: str) -> tuple[Entry, int]:
     match = re.fullmatch(r"(.+)-(\d+)", id) if isinstance(id, str) else None
     if match and (entry := ENVS.get(f"{match[1]}-v0")):
         return entry, int(match[2])
-    names = {entry.id.lower(): entry.id for entry in ENVS.values()}
-    near = difflib.get_close_matches(re.sub(r"-\d+$", "-v0", str(id)).lower(), names, n=3)
-    hint = f" Did you mean {' or '.join(names[name] for name in near)}?" if near else ""
+    hint = suggestion(str(id), ENVS, without_version, most=3)
     raise ValueError(f"no environment is called {id!r}.{hint} There are: {', '.join(ENVS)}.")
+
+
+def without_version(id: str) -> str:
+    """What is compared of two ids to tell which are near. A number in the place of a version is a
+    size of ours: DeepSee-20 is near DeepSea-v0."""
+    return re.sub(r"^(gymnasium|envpool):|-v?\d+$", "", id).lower()
 
 
 def unwrap(env: Environment) -> Environment:

@@ -200,6 +200,9 @@ class ProvableLearner:
     def warnings(self) -> list[str]:
         return []
 
+    def events(self) -> list[str]:
+        return []
+
     def close(self) -> None:
         pass
 
@@ -285,7 +288,6 @@ class ProvableLearner:
         found = {
             "ran": True,
             "steps": int(state.visit_steps) + steps,
-            "nonfinite_rewards": 0,
             "value/optimum": self.optimum,
             "value/last": last,
             "value/executed": executed,

@@ -9,13 +9,14 @@ import gymnasium
 import jax
 import numpy as np
 
+from eniac.boxes import box_bounds
 from eniac.deep import take
 from eniac.errors import RunError
 from eniac.report.evaluate import judge
 from eniac.runs.load import Run
 from eniac.runs.program import take_seed
 from eniac.sampling.base import Evaluation
-from eniac.spaces import Encoder, box_bounds
+from eniac.spaces import Encoder
 
 PARTS_OF_A_PLANE = 50
 """Into how many parts each coordinate is cut if an observation has one or two of them."""

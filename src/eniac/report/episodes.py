@@ -14,13 +14,14 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from eniac.envs.base import Environment
-from eniac.envs.host import GivenEnv, HostEnv, one_line
+from eniac.envs.faults import FAILURES, close_quietly, picture, raised
+from eniac.envs.registry import unwrap
+from eniac.envs.sources import HostEnv
+from eniac.envs.stepping import SingleEnv
 from eniac.errors import RunError
-from eniac.sampling.base import EnvBatch, choose, select
+from eniac.sampling.base import LONGEST_EPISODE, EnvBatch, choose, select
 from eniac.spaces import canonical, to_env
 
-MAX_STEPS = 10_000
-"""Where an episode is cut that nothing ends earlier."""
 MAX_FRAMES = 250
 """Pictures of an episode at most: of a longer one every second, third, ... step is drawn."""
 _CHUNK = 200
@@ -57,7 +58,7 @@ def play(
     key: PRNGKeyArray,
     num: int = 1,
     *,
-    max_steps: int = MAX_STEPS,
+    max_steps: int = LONGEST_EPISODE,
     deterministic: bool = False,
     draw: bool = False,
 ) -> list[Episode]:
@@ -72,14 +73,14 @@ def play(
 
 
 @contextmanager
-def single(env: HostEnv, render_mode: str | None = None) -> Iterator[Any]:
+def single(env: HostEnv, render_mode: str | None = None) -> Iterator[SingleEnv]:
     """One environment of `env`'s, closed in the end unless it is somebody else's."""
     inner = env.single(render_mode)
     try:
-        yield inner
+        yield SingleEnv(env.name, inner, env.observation_space)
     finally:
-        if not isinstance(env, GivenEnv):
-            inner.close()
+        if not env.given:
+            close_quietly(inner.close)
 
 
 def shown(length: int) -> list[int]:
@@ -130,10 +131,7 @@ def _compiled(
         frames = []
         if draw:
             states = (jax.tree.map(lambda x, t=t, k=k: x[t, k], envs.state) for t in shown(length))
-            try:
-                frames = [np.asarray(env.render(state)) for state in states]
-            except NotImplementedError as error:
-                raise RunError(str(error)) from error
+            frames = [_drawn(env, state) for state in states]
         episodes.append(
             Episode(
                 jax.tree.map(lambda x, k=k, n=length: x[: n + 1, k], envs.observation),
@@ -170,7 +168,7 @@ def _on_host(
 
 def _episode(
     env: HostEnv,
-    inner: Any,
+    inner: SingleEnv,
     act: Callable[[PRNGKeyArray, Any], Any],
     key: PRNGKeyArray,
     max_steps: int,
@@ -178,54 +176,38 @@ def _episode(
 ) -> Episode:
     seed_key, act_key = jax.random.split(key)
     seed = int(jax.random.bits(seed_key, (), jnp.uint32)) & 0x7FFFFFFF
-    raw, _ = _told(env, inner.reset, seed=seed)
-    # Copied: some environments return one array again and again.
-    observations = [jax.tree.map(np.array, canonical(env.observation_space, raw))]
+    observations = [canonical(env.observation_space, inner.reset(seed))]
     rewards: list[float] = []
     frames, every, ended, cut = [], 1, False, False
     while True:
         last = ended or cut
         if draw and (last or len(rewards) % every == 0):
-            frames.append(_frame(env, inner))
+            frames.append(inner.render())
             if len(frames) > 2 * MAX_FRAMES:
                 frames, every = frames[::2], 2 * every
         if last:
             break
         emitted = act(jax.random.fold_in(act_key, len(rewards)), observations[-1])
         action = to_env(env.action_space, np.asarray(emitted))
-        raw, reward, ended, truncated, _ = _told(env, inner.step, action)
-        observations.append(jax.tree.map(np.array, canonical(env.observation_space, raw)))
-        rewards.append(float(reward))
-        cut = bool(truncated) or len(rewards) >= max_steps
+        raw, reward, ended, truncated = inner.step(action)
+        observations.append(canonical(env.observation_space, raw))
+        rewards.append(reward)
+        cut = truncated or len(rewards) >= max_steps
     frames = [frames[t] for t in shown(len(frames) - 1)] if frames else []
-    fps = float((inner.metadata or {}).get("render_fps") or 30)
     return Episode(
         jax.tree.map(lambda *x: np.stack(x), *observations),
         np.array(rewards, np.float32),
-        bool(ended),
+        ended,
         frames,
-        fps,
+        inner.fps,
     )
 
 
-def _told(env: HostEnv, call: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
-    """`call`, which is somebody else's, with what goes wrong in it told as theirs."""
+def _drawn(env: Environment, state: Any) -> np.ndarray:
     try:
-        return call(*arguments, **more)
-    except Exception as error:
-        raise RunError(f"{env.name} failed while it was played: {one_line(error)}") from error
-
-
-def _frame(env: HostEnv, inner: Any) -> np.ndarray:
-    try:
-        frame = inner.render()
-    except Exception as error:
-        raise RunError(f"{env.name} cannot be drawn: {one_line(error)}") from error
-    picture = np.asarray(frame)
-    if picture.ndim != 3 or picture.shape[-1] not in (3, 4) or picture.dtype != np.uint8:
-        raise RunError(
-            f"{env.name} cannot be drawn: its render() returned {type(frame).__name__} of shape "
-            f"{picture.shape} and type {picture.dtype}; with render_mode='rgb_array' it must be "
-            "bytes of shape (height, width, 3)."
-        )
-    return np.array(picture[..., :3])
+        return picture(env.render(state))
+    except NotImplementedError as error:
+        raise RunError(str(error)) from error
+    except FAILURES as error:
+        fault = raised(error, "render")
+        raise RunError(f"{type(unwrap(env)).__name__} {fault}") from error

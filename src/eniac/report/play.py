@@ -8,8 +8,9 @@ import jax
 from PIL import Image
 
 from eniac.errors import RunError
-from eniac.report.episodes import MAX_STEPS, Episode, play
+from eniac.report.episodes import Episode, play
 from eniac.runs.load import Run
+from eniac.sampling.base import LONGEST_EPISODE
 
 
 def play_episode(
@@ -17,7 +18,7 @@ def play_episode(
     seed: int | None = None,
     episode: int = 0,
     deterministic: bool = False,
-    max_steps: int = MAX_STEPS,
+    max_steps: int = LONGEST_EPISODE,
     draw: bool = False,
 ) -> Episode:
     """One episode of the policy of one of the run's seeds, in the evaluation's environment.

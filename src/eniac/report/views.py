@@ -17,9 +17,9 @@ from matplotlib.ticker import MaxNLocator
 
 from eniac.envs.base import Environment
 from eniac.envs.deep_sea import DeepSea
-from eniac.envs.host import HostEnv
 from eniac.envs.mountain_car import GOAL_POSITION, MountainCarContinuous
 from eniac.envs.registry import unwrap
+from eniac.envs.sources import HostEnv
 from eniac.errors import RunError
 from eniac.report.coverage import PARTS_OF_A_PLANE, Visits
 from eniac.report.episodes import Episode, single
@@ -97,7 +97,7 @@ def _starts(env: Environment | HostEnv) -> np.ndarray | None:
     if isinstance(env, HostEnv):
         try:
             with single(env) as inner:
-                return np.stack([inner.reset(seed=seed)[0] for seed in range(50)])
+                return np.stack([inner.reset(seed) for seed in range(50)])
         except RunError:
             return None
     keys = jax.random.split(jax.random.key(0), 500)

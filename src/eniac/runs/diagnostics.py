@@ -1,9 +1,15 @@
-"""What a run should tell its user while it goes on: a bonus that does not do its work."""
+"""What a run should tell its user while it goes on: a bonus that does not do its work, episodes
+without an end, and what is to blame for NaN."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+
+from eniac.algorithm1 import NONFINITE
+from eniac.sampling.base import LONGEST_EPISODE
 
 UNHEARD = 0.001
 """Share of steps at which the bonus exceeds the reward, below which it has no say."""
@@ -24,7 +30,7 @@ class Adviser:
         seeds: dict[str, list[int]] = {}
         for record in records:
             for trouble in self._troubles(record):
-                fit = record.get("cover/count")
+                fit = record.get("cover/count") if trouble != ENDLESS else 0
                 if self._told.get((record["seed"], trouble), -1) != fit:
                     self._told[record["seed"], trouble] = fit
                     seeds.setdefault(trouble, []).append(record["seed"])
@@ -44,7 +50,51 @@ class Adviser:
         positive = (record.get("explore/bonus") or 0) > 0
         if positive and share is not None and share < UNHEARD:
             troubles.append(NO_SAY)
+        if record.get("episodes_cut"):
+            troubles.append(ENDLESS)
         return troubles
+
+
+def blame(
+    metrics: Mapping[str, np.ndarray], leaves: Sequence[str], env: str
+) -> tuple[str, str] | None:
+    """What produced NaN or infinity in an epoch of one seed, and what to do; None if nothing did.
+
+    `metrics` have one number for each round, `leaves` are the parts of the state at the end of the
+    epoch that have NaN or infinity in them.
+    """
+    for now in range(len(metrics["ran"])):
+        for name in NONFINITE:
+            num = int(metrics[name][now]) if name in metrics else 0
+            if num and name == "nonfinite_actions":
+                return (
+                    f"The policy gave {num} actions, or values and probabilities of them, that are "
+                    "NaN or infinite, though all that it had seen was finite,",
+                    f" An update has spoilt its weights.{SMALLER}",
+                )
+            if num:
+                kind = name.removeprefix("nonfinite_")
+                return (
+                    f"The environment {env} gave {num} {kind} that are NaN or infinite",
+                    " Find out where it makes them.",
+                )
+    if leaves:
+        more = f" and {len(leaves) - 3} more" if len(leaves) > 3 else ""
+        return f"NaN or infinity in {', '.join(leaves[:3])}{more}", SMALLER
+    if not np.isfinite(metrics["return_mean"][metrics["ran"]]).all():
+        return (
+            f"The environment {env} gave rewards that are NaN or infinite to an evaluation",
+            " Find out where it makes them.",
+        )
+    return None
+
+
+SMALLER = " Often a smaller learning rate helps."
+ENDLESS = (
+    f"episodes of the evaluation did not end within {LONGEST_EPISODE:,} steps and were cut there, "
+    "so that returns are those of so many steps. Give it a time limit with --evaluation.horizon, "
+    "or with --horizon for training too."
+)
 
 
 DIVERGED = (

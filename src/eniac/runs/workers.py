@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import socket
-import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -17,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from eniac.algorithm1 import Learner, epoch
+from eniac.child_process import answering, how_it_ended, start_child
 from eniac.errors import ConfigError, EniacError, NonFiniteError, RunError
 from eniac.runs.config import Built, Config
 from eniac.runs.program import Outcome, interruptible, take_seed
@@ -35,11 +33,14 @@ class HostProgram:
     States are stacked over the seeds, and NumPy's: JAX would make 32 bits of 64.
     """
 
+    devices = 1
+
     def __init__(self, built: Built):
         self._built = built
         self.seeds = list(built.config.seed_numbers)
         self.shapes = stack([built.learner.shapes()] * len(self.seeds))
         self._workers: list[_Worker] = []
+        self._events: list[str] = []
 
     def init(self) -> Any:
         learner = self._built.learner
@@ -65,7 +66,9 @@ class HostProgram:
             todo = [k for k in range(len(rows)) if active[k]]
             if not self._workers:
                 for k in todo:
-                    rows[k], found[k] = run_epoch(self._built.learner, rows[k], bound)
+                    with self._telling(k):
+                        rows[k], found[k] = run_epoch(self._built.learner, rows[k], bound)
+                        self._note(k, self._built.learner.events())
             else:
                 self._spread(todo, rows, found, bound)
             names = next(metrics for metrics in found if metrics)
@@ -78,6 +81,10 @@ class HostProgram:
             )
 
         return interruptible(work)
+
+    def events(self) -> list[str]:
+        events, self._events = self._events, []
+        return events
 
     def close(self) -> None:
         for worker in self._workers:
@@ -97,8 +104,24 @@ class HostProgram:
                     worker.send(("epoch", flatten(rows[busy[worker]]), until))
             for worker in [worker for worker in busy if worker.connection.poll(0.02)]:
                 k = busy.pop(worker)
-                arrays, found[k] = worker.receive(self.seeds[k])
+                with self._telling(k):
+                    arrays, found[k], events = worker.receive(self.seeds[k])
                 rows[k] = unflatten(rows[k], arrays, None)
+                self._note(k, events)
+
+    def _note(self, k: int, events: list[str]) -> None:
+        self._events += [f"{text}{self._of_seed(k)}" for text in events]
+
+    @contextlib.contextmanager
+    def _telling(self, k: int) -> Iterator[None]:
+        """Says of what goes wrong in whose epoch it was, if there are several seeds."""
+        try:
+            yield
+        except RunError as error:
+            raise type(error)(f"{error}{self._of_seed(k)}") from error
+
+    def _of_seed(self, k: int) -> str:
+        return f" It was with seed {self.seeds[k]} of the run." if len(self.seeds) > 1 else ""
 
 
 def run_epoch(learner: Learner[Any], state: Any, until: float) -> tuple[Any, dict[str, np.ndarray]]:
@@ -125,15 +148,7 @@ class _Worker:
     """A process that computes epochs of one seed at a time, on a core of its own."""
 
     def __init__(self, config: dict[str, Any], core: int):
-        ours, theirs = socket.socketpair()
-        # Not multiprocessing's own processes: those run the user's program again to find it.
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "eniac.runs.workers", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-        )
-        theirs.close()
-        self.connection = Connection(ours.detach())
+        self._process, self.connection = start_child("eniac.runs.workers")
         self.connection.send((config, core, sys.path))
 
     def send(self, message: Any) -> None:
@@ -144,10 +159,10 @@ class _Worker:
         try:
             kind, *content = self.connection.recv()
         except (EOFError, OSError):
-            code = self._process.wait()
             raise RunError(
-                f"The process that computed seed {seed} ended by itself (exit code {code}). What "
-                "was saved stays: `eniac resume` goes on from there."
+                f"The process that computed seed {seed} ended by itself "
+                f"({how_it_ended(self._process)}). What was saved stays: `eniac resume` goes on "
+                "from there."
             ) from None
         if kind == "failed":
             name, text = content
@@ -156,15 +171,12 @@ class _Worker:
 
     def close(self) -> None:
         self.connection.close()
-        self._process.terminate()
+        self._process.kill()
         self._process.wait()
 
 
-def _work(descriptor: int) -> None:
+def _work(connection: Connection) -> None:
     """What a worker does: builds the learner of the config it is sent, then epochs on demand."""
-    # Ctrl-C is for the process that we work for; when it goes, so do we.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    connection = Connection(descriptor)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         config, core, path = connection.recv()
         sys.path[:] = path
@@ -190,7 +202,7 @@ def _answers(config: dict[str, Any]) -> Callable[[Any], Any]:
     def answer(question: Any) -> Any:
         arrays, until = question
         state, metrics = run_epoch(learner, unflatten(like, arrays, None), until)
-        return flatten(state), metrics
+        return flatten(state), metrics, learner.events()
 
     return answer
 
@@ -206,4 +218,4 @@ def _one_blas_thread() -> contextlib.AbstractContextManager[Any]:
 
 
 if __name__ == "__main__":
-    _work(int(sys.argv[1]))
+    _work(answering(sys.argv[1]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eniac.envs.base import Environment
-from eniac.envs.host import HostEnv
+from eniac.envs.sources import HostEnv
 from eniac.sampling.base import Sampler
 from eniac.sampling.compiled import CompiledSampler
 from eniac.sampling.host import HostSampler

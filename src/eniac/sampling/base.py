@@ -23,10 +23,14 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.errors import require
 from eniac.policies import ActorCritic
-from eniac.spaces import Spaces
+from eniac.spaces import Spaces, element_bytes, emitted
 
 AnyArray = jax.Array | np.ndarray
 """JAX's inside a program, NumPy's where Python steps the environments."""
+
+LONGEST_EPISODE = 10_000
+"""Steps after which an episode that is only watched, to judge or to draw it, is cut if there is no
+time limit. Training copes with episodes that never end; an evaluation would wait for them."""
 
 Carry = TypeVar("Carry")
 Metrics = dict[str, Any]
@@ -102,7 +106,13 @@ class Evaluation:
     def __post_init__(self):
         for name in ("episodes", "horizon", "first"):
             value = getattr(self, name)
-            require(value is None or value >= 1, f"evaluation.{name}", value, "1 or more")
+            fits = value is None or 1 <= value < 2**31
+            require(fits, f"evaluation.{name}", value, "1 or more, and below 2**31")
+
+    def memory(self, spaces: Spaces) -> dict[str, int]:
+        """Bytes that the episodes take at least, which are played side by side."""
+        each = element_bytes(spaces.observation) + element_bytes(emitted(spaces.action)) + 32
+        return {"evaluation.episodes": self.episodes * each}
 
 
 class Episodes(NamedTuple):
@@ -112,6 +122,8 @@ class Episodes(NamedTuple):
     lengths: Int[AnyArray, " episodes"]
     first_returns: Float[AnyArray, " episodes"]
     """what the first steps of each episode brought, as many as were asked for"""
+    cut: Bool[AnyArray, " episodes"] | None = None
+    """whether only we have ended it, after `LONGEST_EPISODE`; None if there is a time limit"""
 
 
 @runtime_checkable
@@ -177,6 +189,14 @@ class Sampler(Protocol):
 
     def warnings(self) -> list[str]:
         """What the user should know of the environments before they are used."""
+        ...
+
+    def counts(self) -> Metrics:
+        """What has happened to the environments since this was last asked, as metrics."""
+        ...
+
+    def events(self) -> list[str]:
+        """The same in words."""
         ...
 
     def close(self) -> None:
@@ -287,6 +307,36 @@ def advantages(
     return advantage, returns
 
 
+def nonfinite(seen: Trajectory) -> Int[Array, "3"]:
+    """How many observations, actions and rewards were NaN or infinite in a rollout, at the first
+    time when there were any.
+
+    An agent sees, acts and is paid, so that the first of the three that is not zero is the cause of
+    all that follows. An action counts with its probability and value, and an observation that
+    nobody acts on any more by its value.
+    """
+
+    def bad(x: Any) -> Int[Array, " time"]:
+        leaves = [leaf for leaf in jax.tree.leaves(x) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+        counts = [jnp.sum(~jnp.isfinite(x), axis=tuple(range(1, x.ndim))) for x in leaves]
+        return sum(counts, jnp.zeros(seen.reward.shape[0], jnp.int32))
+
+    counts = (
+        bad(seen.observation),
+        bad((seen.action, seen.log_prob, seen.value)),
+        bad(seen.reward),
+    )
+    before, after = jnp.stack(counts, axis=1), bad(seen.next_value)
+    unseen = jnp.where(jnp.any(before > 0, axis=1), 0, after)
+    return first_nonfinite(before.at[:, 0].add(unseen))
+
+
+def first_nonfinite(counts: Int[AnyArray, "many 3"]) -> Int[Array, "3"]:
+    """The first of many such counts that has any, or zeros."""
+    counts = jnp.asarray(counts)
+    return counts[jnp.argmax(jnp.any(counts > 0, axis=1))]
+
+
 def summary(episodes: Episodes, first: int | None = None) -> Metrics:
     """The numbers of an evaluation, under the names that metrics and reports have for them."""
     judged = {
@@ -298,6 +348,8 @@ def summary(episodes: Episodes, first: int | None = None) -> Metrics:
     }
     if first is not None:
         judged["return_first_mean"] = jnp.mean(episodes.first_returns)
+    if episodes.cut is not None:
+        judged["episodes_cut"] = jnp.sum(episodes.cut)
     return judged
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, PRNGKeyArray
 from eniac.envs.base import Environment, Step
 from eniac.policies import ActorCritic
 from eniac.sampling.base import (
+    LONGEST_EPISODE,
     EnvBatch,
     Episodes,
     Evaluation,
@@ -44,8 +45,8 @@ def when(
 
 
 class CompiledSampler:
-    """Rolls out in `env`, and judges in `evaluation_env`, which must end its episodes itself: wrap
-    it in a `TimeLimit`."""
+    """Rolls out in `env`, and judges in `evaluation_env`. Where an evaluation has a horizon, that
+    one must have it as a `TimeLimit`."""
 
     compiled = True
 
@@ -135,9 +136,11 @@ class CompiledSampler:
         """One episode in each of so many environments, side by side, until all have ended."""
         env, num, first = self.evaluation_env, evaluation.episodes, evaluation.first
         key, reset_key = jax.random.split(key)
+        endless = evaluation.horizon is None
 
         def under_way(carry: tuple[Any, ...]) -> Array:
-            return jnp.any(carry[-1])
+            *_, lengths, alive = carry
+            return jnp.any(alive & (lengths < LONGEST_EPISODE) if endless else alive)
 
         def advance(carry: tuple[Any, ...]):
             key, envs, returns, early, lengths, alive = carry
@@ -160,10 +163,17 @@ class CompiledSampler:
             jnp.zeros(num, jnp.int32),
             jnp.ones(num, bool),
         )
-        _, _, returns, early, lengths, _ = jax.lax.while_loop(under_way, advance, start)
-        return Episodes(returns, lengths, early)
+        end = jax.lax.while_loop(under_way, advance, start)
+        _, _, returns, early, lengths, alive = end
+        return Episodes(returns, lengths, early, alive if endless else None)
 
     def warnings(self) -> list[str]:
+        return []
+
+    def counts(self) -> Metrics:
+        return {}
+
+    def events(self) -> list[str]:
         return []
 
     def close(self) -> None:

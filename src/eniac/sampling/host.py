@@ -4,22 +4,28 @@ No environment of gymnasium's can be saved. So whenever a policy begins to be im
 environments begin afresh, with a seed drawn from the run's own randomness; what that cuts off is a
 truncation, and is bootstrapped. Then a checkpoint needs no environment, and a resumed run equals
 one never stopped whenever the environment is a function of its seed and its actions.
+
+What environments give is looked at before anything is learned from it: shapes and types at every
+step (`envs.stepping`), values once a rollout, all together, which costs next to nothing.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from eniac.envs.host import HostEnv, HostEnvs, HostStep
+from eniac.envs.sources import HostEnv
+from eniac.envs.stepping import HostEnvs, HostStep
+from eniac.errors import RunError
 from eniac.policies import ActorCritic
 from eniac.sampling.base import (
+    LONGEST_EPISODE,
     EnvBatch,
     Episodes,
     Evaluation,
@@ -30,13 +36,11 @@ from eniac.sampling.base import (
     decide,
     draw_actions,
 )
+from eniac.sampling.watch import Watch
 from eniac.spaces import Spaces, canonical, to_env
 
 Carry = TypeVar("Carry")
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-ENDLESS = 100_000
-"""Steps after which an episode of an evaluation is cut that nothing else ends."""
 
 
 class HostSampler:
@@ -52,6 +56,8 @@ class HostSampler:
         self.evaluation_env = env if evaluation_env is None else evaluation_env
         self.seconds = {"act": 0.0, "step": 0.0, "copy": 0.0}
         self._opened: dict[int, HostEnvs] = {}
+        self._watch = Watch(env.observation_space)
+        self._restarted, self._events = 0, []
         self._draw = jax.jit(draw_actions, static_argnums=(2, 3, 4))
         self._value = jax.jit(lambda policy, observation: jax.vmap(policy.value)(observation))
         self._act = jax.jit(_act, static_argnums=0)
@@ -101,12 +107,32 @@ class HostSampler:
         num_steps: int,
         roll_in: RollIn | None = None,
     ) -> tuple[EnvBatch, Trajectory]:
+        taken, host = 0, envs.state
+        while True:
+            before = len(host.restarts)
+            envs, seen = self._rollout(key, policy, envs, num_steps, roll_in)
+            taken += int(seen.num_steps)
+            if len(host.restarts) == before or seen.on_policy.any():
+                self._count_restarts(host)
+                return envs, seen._replace(num_steps=np.asarray(taken, np.int32))
+            # All of it was dropped with environments that failed: there is nothing to learn from.
+            # This ends, because no more than so many are replaced in one rollout.
+            key = jax.random.fold_in(key, len(host.restarts))
+
+    def _rollout(
+        self,
+        key: PRNGKeyArray,
+        policy: ActorCritic,
+        envs: EnvBatch,
+        num_steps: int,
+        roll_in: RollIn | None,
+    ) -> tuple[EnvBatch, Trajectory]:
         num, host, observation = envs.size, envs.state, envs.observation
         draws = self._draw(key, policy, num_steps, num, roll_in is not None)
         # As a list, which JAX passes to a program faster than a tree of modules.
         weights, structure = jax.tree.flatten((policy, roll_in, draws))
         space = self.env.action_space
-        seen = _Columns(num_steps, num, observation)
+        seen = _Columns(num_steps, num, observation, host.steps)
         act, step, copy, now = 0.0, 0.0, 0.0, time.perf_counter()
         for t in range(num_steps):
             decision = [np.asarray(x) for x in self._act(structure, weights, t, observation)]
@@ -114,14 +140,21 @@ class HostSampler:
             act += now - started
             # Before the step, which may write the next observation into the same memory.
             seen.put_decision(t, observation, decision)
-            result = host.step(to_env(space, decision[0]))
+            try:
+                result = host.step(to_env(space, decision[0]))
+            except RunError:
+                # It may have failed for want of an action: tell what came first.
+                self._watch.check_rollout(host, seen, self._final(seen), None, t + 1, t)
+                raise
             started, now = now, time.perf_counter()
             step += now - started
             seen.put_step(t, result)
             observation = self._observe(result.observation)
             started, now = now, time.perf_counter()
             copy += now - started
-        trajectory = self._complete(policy, seen, observation)
+        final = self._final(seen)
+        self._watch.check_rollout(host, seen, final, observation, num_steps, num_steps)
+        trajectory = self._complete(policy, seen, final, observation)
         for name, spent in (("act", act), ("step", step), ("copy", copy)):
             self.seconds[name] += spent
         return EnvBatch(host, observation), trajectory
@@ -131,19 +164,34 @@ class HostSampler:
         ones are counted must not depend on how long they are."""
         seed_key, act_key = jax.random.split(key)
         envs = self._open(self.evaluation_env)
-        num, limit = envs.num_envs, evaluation.horizon or ENDLESS
+        num, limit = envs.num_envs, evaluation.horizon or LONGEST_EPISODE
         share = evaluation.episodes // num + (np.arange(num) < evaluation.episodes % num)
         first = limit if evaluation.first is None else evaluation.first
         observation = self._observe(envs.begin(_seed(seed_key)))
+        self._watch.check_step(envs, observation, np.zeros(num))
         total, early = np.zeros(num), np.zeros(num)
         length, played = np.zeros(num, np.int64), np.zeros(num, np.int64)
-        found: list[tuple[float, int, float]] = []
+        found: list[tuple[float, int, float, bool]] = []
         space, t = self.env.action_space, 0
         # A step more for each episode: some environments take one to reset themselves.
-        while np.any(played < share) and t < (limit + 1) * int(share.max()):
-            action = self._choose(policy, act_key, t, observation, evaluation.deterministic)
-            step = envs.step(to_env(space, np.asarray(action)))
+        most = (limit + 1) * int(share.max())
+        while np.any(played < share) and t < most:
+            action = np.asarray(
+                self._choose(policy, act_key, t, observation, evaluation.deterministic)
+            )
+            try:
+                step = envs.step(to_env(space, action))
+            except RunError:
+                self._watch.check_action(envs, action)
+                raise
             t += 1
+            observation = self._observe(step.observation)
+            self._watch.check_step(envs, observation, step.reward)
+            if step.failed:
+                # Their episodes are played again from the start.
+                again = list(step.failed)
+                total[again], early[again], length[again] = 0.0, 0.0, 0
+                most += limit + 1
             reward = np.where(step.real, step.reward, 0.0)
             total += reward
             early += np.where(length < first, reward, 0.0)
@@ -152,18 +200,32 @@ class HostSampler:
             endless = (length >= limit) & ~ended
             for i in np.flatnonzero((ended | endless) & (length > 0)):
                 if played[i] < share[i]:
-                    found.append((total[i], int(length[i]), early[i]))
+                    found.append((total[i], int(length[i]), early[i], bool(endless[i])))
                 # What comes after an episode that only we have cut is no new one.
                 played[i] = share[i] if endless[i] else played[i] + 1
                 total[i], early[i], length[i] = 0.0, 0.0, 0
-            observation = self._observe(step.observation)
-        returns, lengths, firsts = zip(*found, strict=True)
+        self._count_restarts(envs)
+        returns, lengths, firsts, cut = zip(*found, strict=True)
         return Episodes(
-            np.array(returns, np.float32), np.array(lengths), np.array(firsts, np.float32)
+            np.array(returns, np.float32),
+            np.array(lengths),
+            np.array(firsts, np.float32),
+            np.array(cut) if evaluation.horizon is None else None,
         )
 
+    def counts(self) -> Metrics:
+        restarted, self._restarted = self._restarted, 0
+        return {"restarted_envs": np.asarray(restarted, np.int32)}
+
+    def events(self) -> list[str]:
+        events, self._events = self._events, []
+        return events
+
     def warnings(self) -> list[str]:
-        if self._open(self.env).is_deterministic():
+        envs = self._open(self.env)
+        same = envs.is_deterministic()
+        self._count_restarts(envs)
+        if same:
             return []
         return [
             f"{self.env.name} does not do the same twice when it is given the same seed and the "
@@ -183,17 +245,30 @@ class HostSampler:
     def _observe(self, observation: Any) -> Any:
         return canonical(self.env.observation_space, observation)
 
-    def _complete(self, policy: ActorCritic, seen: _Columns, observation: Any) -> Trajectory:
+    def _count_restarts(self, envs: HostEnvs) -> None:
+        """Takes note of the environments that were replaced since this was last called."""
+        told, envs.restarts = envs.restarts, []
+        self._restarted += len(told)
+        self._events += [f"{text} It was replaced by a new one." for text in told]
+
+    def _final(self, seen: _Columns) -> _Final | None:
+        """The last observations of the episodes that were truncated, if there were any."""
+        if not seen.finals:
+            return None
+        times, index, final = zip(*seen.finals, strict=True)
+        observation = jax.tree.map(lambda *x: np.concatenate(x), *final)
+        at = np.repeat(times, [len(i) for i in index])
+        return _Final(at, np.concatenate(index), self._observe(observation))
+
+    def _complete(
+        self, policy: ActorCritic, seen: _Columns, final: _Final | None, observation: Any
+    ) -> Trajectory:
         """The trajectory, with the values of the states that its steps led to."""
         last = np.asarray(self._value(policy, observation))
         next_value = np.concatenate([seen.value[1:], last[None]])
-        if seen.finals:
-            times, index, final = zip(*seen.finals, strict=True)
-            rows = np.concatenate(index)
-            at = np.repeat(times, [len(i) for i in index])
-            batch = jax.tree.map(lambda *x: _padded(np.concatenate(x)), *final)
-            batch = self._observe(batch)
-            next_value[at, rows] = np.asarray(self._value(policy, batch))[: len(rows)]
+        if final is not None:
+            value = self._value(policy, jax.tree.map(_padded, final.observation))
+            next_value[final.times, final.envs] = np.asarray(value)[: len(final.envs)]
         return Trajectory(
             seen.observation,
             seen.action,
@@ -208,14 +283,23 @@ class HostSampler:
         )
 
 
-class _Columns:
-    """What a rollout sees, as arrays that are filled step by step."""
+class _Final(NamedTuple):
+    """The last observations of truncated episodes, and when and where these were."""
 
-    def __init__(self, num_steps: int, num_envs: int, observation: Any):
+    times: np.ndarray
+    envs: np.ndarray
+    observation: Any
+
+
+class _Columns:
+    """What a rollout sees, as arrays that are filled step by step. `start` is the number of steps
+    that the environments had taken before."""
+
+    def __init__(self, num_steps: int, num_envs: int, observation: Any, start: int):
         def room(x: Any) -> np.ndarray:
             return np.empty((num_steps, *x.shape), x.dtype)
 
-        shape = (num_steps, num_envs)
+        shape, self.start = (num_steps, num_envs), start
         self.observation = jax.tree.map(room, observation)
         self.action: Any = None
         self.log_prob, self.value = (np.empty(shape, np.float32) for _ in range(2))
@@ -243,6 +327,12 @@ class _Columns:
             # Copies: the memory may be the environments' own.
             final = jax.tree.map(np.array, step.final_observation)
             self.finals.append((t, np.array(step.final_index), final))
+        for i in step.failed:
+            # What is known of this episode is not to be trusted, and nothing follows it. That its
+            # last step counts as truncated keeps the next one apart; its value is used nowhere.
+            ends = np.flatnonzero(self.terminated[:t, i] | self.truncated[:t, i])
+            self.on_policy[ends[-1] + 1 if len(ends) else 0 : t + 1, i] = False
+            self.truncated[t, i] = True
 
 
 def _act(structure: Any, weights: list[Any], t: Any, observation: Any) -> Any:

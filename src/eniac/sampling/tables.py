@@ -21,15 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from eniac.sampling.base import Episodes
+from eniac.sampling.base import LONGEST_EPISODE, Episodes
 
 Table = Float[np.ndarray, "states actions"]
 
 # Samples handled at a time: their few arrays stay inside the second-level cache.
 _BLOCK = 16_384
-
-LONGEST_EPISODE = 10_000
-"""Steps after which an episode is cut that has neither a horizon nor an end of its own."""
 
 
 class Alias(NamedTuple):
@@ -253,6 +250,7 @@ class TableSampler:
             jnp.asarray(returns, jnp.float32),
             jnp.asarray(lengths, jnp.int32),
             jnp.asarray(first_returns, jnp.float32),
+            jnp.isin(jnp.arange(episodes), jnp.asarray(alive)) if horizon is None else None,
         )
 
     def _returns(
