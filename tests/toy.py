@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -145,8 +145,6 @@ class Row(ProvableSpec):
     update: str = "none"
     source: str = "here"
     default: Toy = field(default_factory=Toy)  # pyright: ignore
-
-    choices: ClassVar[tuple[str, ...]] = ()
 
 
 def register() -> None:

@@ -242,7 +242,7 @@ class DeepLearner:
                 bonus=bonus,
                 queries=queries,
                 steps=state.steps + metrics["steps"],
-                nonfinite=first_nonfinite(jnp.stack([state.nonfinite, metrics["nonfinite"]])),
+                nonfinite=self.sampler.pure(first_of)(state.nonfinite, metrics["nonfinite"][None]),
             )
         return self.sampler.pure(self._fit_bonus)(state)
 
@@ -329,10 +329,9 @@ class DeepLearner:
         )
         evaluation_key = jax.random.fold_in(state.evaluation_key, now)
         judged = sampler.evaluate(evaluation_key, take(actors, -1).policy, self.evaluation)
-        found = first_nonfinite(jnp.concatenate([bad[None], metrics["nonfinite"]]))
         report = {
             "steps": steps + jnp.sum(metrics["steps"]),
-            **dict(zip(NONFINITE, found, strict=True)),
+            **sampler.pure(nonfinite_metrics)(bad, metrics["nonfinite"]),
             **sampler.counts(),
             **summary(judged, self.evaluation.first),
             **self.named(metrics),
@@ -400,7 +399,7 @@ class DeepLearner:
         ran = num_updates - skip
         added = {
             "steps": jnp.sum(metrics.pop("steps")),
-            "nonfinite": first_nonfinite(metrics.pop("nonfinite")),
+            "nonfinite": sampler.pure(first_nonfinite)(metrics.pop("nonfinite")),
         }
         mean = {name: jnp.sum(x) / ran for name, x in metrics.items()}
         return actor, sampler.park(envs), shared, mean | added
@@ -497,6 +496,15 @@ class DeepLearner:
             coin=coin < rule.epsilon,
             epsilon=jnp.asarray(rule.epsilon),
         )
+
+
+def first_of(before: Int[AnyArray, "3"], then: Int[AnyArray, "many 3"]) -> Int[Array, "3"]:
+    return first_nonfinite(jnp.concatenate([before[None], then]))
+
+
+def nonfinite_metrics(before: Int[AnyArray, "3"], then: Int[AnyArray, "many 3"]) -> Metrics:
+    """Such counts by name, of the first that are not zero."""
+    return dict(zip(NONFINITE, first_of(before, then), strict=True))
 
 
 def pairs_of(seen: Trajectory) -> tuple[Pairs, Int[Array, ""]]:

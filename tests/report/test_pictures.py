@@ -271,7 +271,7 @@ def test_what_cannot_be_drawn_on_the_host_says_what_to_do(tmp_path):
     key = jax.random.key(0)
     with pytest.raises(RunError, match="render_mode"):
         play(env_from(lambda: Corridor()), ANY, key, draw=True)
-    with pytest.raises(RunError, match=r"returned str .*'rgb_array'"):
+    with pytest.raises(RunError, match=r"\(str\); .*rgb_array"):
         play(env_from(Corridor, {"picture": False}), ANY, key, draw=True)
     undrawn = play(env_from(lambda: Corridor()), ANY, key)[0]
     with pytest.raises(RunError, match="draw=True"):

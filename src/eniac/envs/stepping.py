@@ -23,7 +23,6 @@ from eniac.envs import faults
 from eniac.envs.faults import (
     BOOLS,
     FAILURES,
-    NUMBERS,
     Fault,
     Hangs,
     Patience,
@@ -272,6 +271,7 @@ class LoopEnvs(HostEnvs):
         self._envs: list[Any] = [None] * len(envs)
         self._steps: list[Any] = [None] * len(envs)
         self._resets: list[Any] = [None] * len(envs)
+        self._known: list[Any] = [(None, None)] * len(envs)
         for i, env in enumerate(envs):
             self._use(i, env)
             self._same_spaces(i, env)
@@ -279,7 +279,12 @@ class LoopEnvs(HostEnvs):
         self._put = writer(self.observation_space, self._observation)
         self._final = empty(self.observation_space, len(envs))
         self._put_final = writer(self.observation_space, self._final)
-        self._reward = np.zeros(len(envs))
+        self._paid: list[Any] = [0.0] * len(envs)
+        # What an observation usually is: a vector, which can be looked at without a function. NumPy
+        # itself refuses arrays of more axes then.
+        shape = self.observation_space.shape
+        size = shape[0] if shape is not None and len(shape) == 1 else -1
+        self._usual = (np.ndarray, getattr(self._observation, "dtype", None), size)
         # An array of actions is iterated over as it is; a dict or tuple of arrays is not.
         plain = isinstance(action_space, ARRAY_SPACES)
         self._actions_space = None if plain else batch_space(action_space, len(envs))
@@ -289,8 +294,12 @@ class LoopEnvs(HostEnvs):
 
     def _same_spaces(self, i: int, env: gymnasium.Env[Any, Any]) -> None:
         now = env.observation_space, env.action_space
+        # Two spaces take long to compare: those that were looked at need it no more.
+        if now[0] is self._known[i][0] and now[1] is self._known[i][1]:
+            return
+        self._known[i] = now
         for space, first, kind in zip(now, self._spaces, ("observation", "action"), strict=True):
-            if space is not first and space != first:
+            if space != first:
                 raise self.told(
                     Fault(
                         f"has another {kind}_space than the first copy had when it was made: "
@@ -323,17 +332,14 @@ class LoopEnvs(HostEnvs):
             raise RunError(
                 f"{len(actions)} actions were given to {self.num_envs} environments of {self.name}."
             )
-        observations, rewards, put = self._observation, self._reward, self._put
-        # Only if an observation is one array, which is written here and not by a function.
-        dtype, shape = getattr(observations, "dtype", None), self.observation_space.shape
-        numbers, array = NUMBERS, np.ndarray  # a local name is quicker to find
+        observations, paid, put = self._observation, self._paid, self._put
+        array, dtype, size = self._usual
         terminated = truncated = None
         doing, result, failed = "step", _NOTHING, ()
         for i, (step, action) in enumerate(zip(self._steps, actions, strict=True)):
             try:
                 result = step(action)
-                observation, reward, terminates, truncates, _ = result
-                rewards[i] = reward if type(reward) in numbers else faults.number(reward)
+                observation, paid[i], terminates, truncates, _ = result
                 if terminates is not False or truncates is not False:
                     if type(terminates) not in BOOLS or type(truncates) not in BOOLS:
                         terminates = faults.flag("terminated", terminates)
@@ -355,16 +361,18 @@ class LoopEnvs(HostEnvs):
                 if (
                     type(observation) is array
                     and observation.dtype is dtype
-                    and observation.shape == shape
+                    and len(observation) == size
                 ):
                     observations[i] = observation
                 else:
                     put(i, observation)
             except FAILURES as error:
                 self._recover(i, error, doing, result)
-                doing, failed, rewards[i] = "step", (*failed, i), 0.0
+                doing, failed, paid[i] = "step", (*failed, i), 0.0
+        rewards, unpaid = self._rewards(paid)
         real = self._all
-        if failed:
+        if failed or unpaid:
+            failed = tuple(sorted({*failed, *unpaid}))
             real = self._all.copy()
             real[list(failed)] = False
         if terminated is None or truncated is None:
@@ -385,6 +393,23 @@ class LoopEnvs(HostEnvs):
         return HostStep(
             self._observation, rewards, terminated, truncated, real, index, final, failed
         )
+
+    def _rewards(self, paid: list[Any]) -> tuple[np.ndarray, tuple[int, ...]]:
+        """The rewards of a step, and whose was none. Looked at together, which is quicker."""
+        try:
+            rewards = np.array(paid)
+        except ValueError:  # arrays among them
+            rewards = self._none.astype(object)
+        if rewards.dtype.kind in "biuf" and rewards.ndim == 1:
+            return rewards, ()
+        unpaid = ()
+        for i, reward in enumerate(paid):
+            try:
+                paid[i] = faults.number(reward)
+            except Fault as fault:
+                self._recover(i, fault, "step")
+                paid[i], unpaid = 0.0, (*unpaid, i)
+        return np.array(paid, np.float64), unpaid
 
     def _recover(self, i: int, error: BaseException, doing: str, result: Any = _NOTHING) -> None:
         """Puts a new environment in the place of one that failed, if that was asked for."""
@@ -412,6 +437,7 @@ class LoopEnvs(HostEnvs):
         if doing == "step" and result is not _NOTHING:
             try:
                 faults.check_step(result)
+                self._put(i, result[0])
             except Fault as fault:
                 return self.told(fault, i)
         return self.told(faults.raised(error, doing), i)

@@ -42,8 +42,10 @@ def _all_within(x: np.ndarray, low: Any, high: Any, num_axes: int) -> bool:
     # NaN is neither above nor below: it fails both comparisons.
     if np.ndim(low) == 0:
         return bool(x.min() >= low and x.max() <= high)
-    axes = tuple(range(num_axes))
-    return bool((x.min(axis=axes) >= low).all() and (x.max(axis=axes) <= high).all())
+    least, largest = x, x
+    for _ in range(num_axes):  # one axis after the other, which NumPy does many times faster
+        least, largest = least.min(axis=0), largest.max(axis=0)
+    return bool((least >= low).all() and (largest <= high).all())
 
 
 def _value_bounds(space: Any, part: str) -> Iterator[tuple[str, Any, Any, Any]]:
