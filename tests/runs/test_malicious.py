@@ -73,6 +73,15 @@ def test_a_malicious_run_executes_nothing_and_is_refused_in_a_line(
     refused(lambda: load_run(folder))
 
 
+@pytest.mark.parametrize("load", [load_policy, load_run])
+@pytest.mark.parametrize(
+    "folder",
+    ["", "nowhere", "a" * 300, "a\0b", "a\nb", "\ud800", "x/" * 3000, "/dev/zero", None, 3],
+)
+def test_a_folder_that_cannot_be_is_refused_in_a_line(load, folder):
+    refused(lambda: load(folder))
+
+
 def test_what_a_run_names_is_imported_from_the_users_path(tmp_path, monkeypatch):
     (tmp_path / "users_module_of_a_run.py").write_text(
         "def make(): raise ValueError('it was me')\n"

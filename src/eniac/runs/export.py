@@ -20,6 +20,7 @@ from eniac.networks import MOST_LAYERS
 from eniac.policies import actor_critic
 from eniac.provable.policies import TablePolicy
 from eniac.runs.config import Config
+from eniac.runs.dataclass_io import conform
 from eniac.runs.files import write_json
 from eniac.runs.load import Run
 from eniac.runs.program import take_seed
@@ -81,8 +82,9 @@ def load_policy(folder: Path | str) -> Any:
     Whoever made the folder, loading it executes nothing, imports nothing that it names, builds no
     environment, and takes about as much memory as its files have bytes.
     """
+    folder = conform(Path, folder, "the folder")
     try:
-        folder = _seed_folder(Path(folder))
+        folder = _seed_folder(folder)
         path = folder / "config.json"
         about = read_json(path)
     except FileNotFoundError:

@@ -14,6 +14,7 @@ from eniac.lazy import distrust
 from eniac.runs.cache import prepare_jax
 from eniac.runs.checkpoint import newest_checkpoint
 from eniac.runs.config import Built, Config
+from eniac.runs.dataclass_io import conform
 from eniac.runs.identity import edits
 from eniac.runs.manifest import owner_of, read_manifest
 from eniac.runs.program import make_program, take_seed
@@ -63,6 +64,7 @@ class Run:
 
 def load_config(folder: Path) -> Config:
     """The configuration of the run in `folder`, or a `ConfigError` if there is no run in it."""
+    folder = conform(Path, folder, "the folder")
     distrust(folder)
     data = load_asked(folder)
     try:
@@ -103,7 +105,7 @@ def load_run(folder: Path | str, env: Any = None) -> Run:
     `env` is the environment of a run that was given one as an object.
     """
     prepare_jax()
-    folder = Path(folder)
+    folder = conform(Path, folder, "the folder")
     config = load_config(folder)
     built = config.build(env)
     program = make_program(built)
