@@ -6,7 +6,7 @@ sees, acts and is paid; what came first is to blame for what follows.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -17,6 +17,7 @@ from eniac.envs.value_check import ValueCheck
 from eniac.errors import NonFiniteError, RunError
 
 
+@runtime_checkable
 class Rollout(Protocol):
     """What was seen: arrays of times and environments."""
 
@@ -30,6 +31,7 @@ class Rollout(Protocol):
     def start(self) -> int: ...
 
 
+@runtime_checkable
 class Final(Protocol):
     """The last observations of truncated episodes, and when and where these were."""
 
