@@ -62,7 +62,6 @@ def load_config(folder: Path) -> Config:
     """The configuration of the run in `folder`, or a `ConfigError` if there is no run in it."""
     folder = conform(Path, folder, "the folder")
     path = folder / "config.json"
-    distrust(folder)
     try:
         data = read_json(path)
     except FileNotFoundError:
@@ -70,6 +69,7 @@ def load_config(folder: Path) -> Config:
             f"{folder} is not the folder of a run: it has no config.json. "
             "Give a folder that `eniac train` made."
         ) from None
+    distrust(folder)
     try:
         return Config.from_dict(data)
     except ConfigError as error:
