@@ -128,3 +128,12 @@ def test_loading_a_policy_takes_no_more_memory_than_its_files(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     told = ["limited", *["loaded"] * len(named), *["refused"] * len(large)]
     assert done.stdout.split() == told, done.stderr
+
+
+def test_a_folder_without_a_run_is_as_good_a_place_for_modules_as_before(tmp_path, monkeypatch):
+    (tmp_path / "module_beside_no_run.py").write_text("def make(): raise ValueError('it was me')\n")
+    monkeypatch.chdir(tmp_path)
+    refused(lambda: load_run("."))
+    folder = malicious.good_run(tmp_path / "run", env="module_beside_no_run:make")
+    with pytest.raises(EniacError, match="it was me"):
+        load_run(folder)

@@ -82,7 +82,7 @@ def load_policy(folder: Path | str) -> Any:
     Whoever made the folder, loading it executes nothing, imports nothing that it names, builds no
     environment, and takes about as much memory as its files have bytes.
     """
-    folder = conform(Path, folder, "the folder")
+    folder = Path(conform(Path, folder, "the folder"))
     try:
         folder = _seed_folder(folder)
         path = folder / "config.json"

@@ -64,9 +64,9 @@ class Run:
 
 def load_config(folder: Path) -> Config:
     """The configuration of the run in `folder`, or a `ConfigError` if there is no run in it."""
-    folder = conform(Path, folder, "the folder")
-    distrust(folder)
+    folder = Path(conform(Path, folder, "the folder"))
     data = load_asked(folder)
+    distrust(folder)
     try:
         return Config.from_dict(data)
     except ConfigError as error:
@@ -105,7 +105,7 @@ def load_run(folder: Path | str, env: Any = None) -> Run:
     `env` is the environment of a run that was given one as an object.
     """
     prepare_jax()
-    folder = conform(Path, folder, "the folder")
+    folder = Path(conform(Path, folder, "the folder"))
     config = load_config(folder)
     built = config.build(env)
     program = make_program(built)
