@@ -16,6 +16,7 @@ from eniac.draws import integers
 from eniac.policies import ActorCritic, actor_critic
 from eniac.rewards import RewardScale
 from eniac.sampling.base import (
+    AnyArray,
     Evaluation,
     RollIn,
     Sampler,
