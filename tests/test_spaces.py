@@ -521,11 +521,12 @@ def leaf_spaces():
 
 
 def nested_spaces():
+    keys = st.text(max_size=4).filter(str.isprintable)
     return st.recursive(
         leaf_spaces(),
         lambda parts: st.one_of(
             st.lists(parts, min_size=1, max_size=3).map(Tuple),
-            st.dictionaries(st.text(max_size=4), parts, min_size=1, max_size=3).map(Dict),
+            st.dictionaries(keys, parts, min_size=1, max_size=3).map(Dict),
         ),
         max_leaves=6,
     )

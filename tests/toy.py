@@ -1,19 +1,8 @@
-"""A learner that compiles in no time: a random walk of a small table, with all a learner has.
-
-Run as a program, it is given lines of `FOLDER OUTPUT DEATH`. For each it starts a process that
-trains or resumes in FOLDER and prints to OUTPUT; it writes the process's number and, when that has
-ended, its exit code. DEATH is `-`, or `CALL:COUNT`: then the process kills itself with SIGKILL just
-before the COUNT-th call of `os.fsync`, `os.replace` or `Path.unlink`, or in the middle of the
-COUNT-th `write` of a whole file.
-"""
+"""A learner that compiles in no time: a random walk of a small table, with all a learner has."""
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -26,8 +15,6 @@ from eniac.provable.policies import TablePolicy
 from eniac.provable.table import ProvableSpec
 from eniac.sampling.base import Evaluation, summary
 from eniac.sampling.compiled import CompiledSampler
-
-EPOCHS = 120
 
 
 class State(NamedTuple):
@@ -49,12 +36,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Toy(AlgorithmConfig):
+    room_setting = "room"
+
     name: str = "toy"
     width: int = 5
     sizes: tuple[int, ...] = (2, 3)
     nan_at: int | None = None
     bad_reward_at: int | None = None
+    on_host: bool = False
+    room: int | None = None
     step: Step = field(default_factory=Step)
+
+    @property
+    def max_epochs(self) -> int | None:
+        return self.room
 
     def summary(self) -> dict[str, object]:
         return {"width": self.width}
@@ -66,11 +61,12 @@ class Toy(AlgorithmConfig):
 class Learner:
     """A table of `width` states and two actions, of which action 1 gets likelier or not."""
 
-    compiled = True
     rounds = 1
 
     def __init__(self, toy: Toy, sampler: CompiledSampler, evaluation: Evaluation):
         self.toy, self.sampler, self.evaluation = toy, sampler, evaluation
+        self.compiled = not toy.on_host
+        self.step = jax.jit(self.walk) if toy.on_host else self.walk
 
     def init(self, seed: Any) -> State:
         key, weight_key = jax.random.split(jax.random.key(seed))
@@ -94,6 +90,9 @@ class Learner:
         return state
 
     def improve(self, state: State, until: Any) -> tuple[State, dict[str, Array]]:
+        return self.step(state)
+
+    def walk(self, state: State) -> tuple[State, dict[str, Array]]:
         key, noise_key, judge_key = jax.random.split(state.key, 3)
         epoch = state.epoch + 1
         noise = self.toy.step.rate * jax.random.normal(noise_key, (self.toy.width, 2))
@@ -150,95 +149,3 @@ class Row(ProvableSpec):
 
 def register() -> None:
     ALGORITHMS["toy"] = Row()
-
-
-def _die_at(call: str, count: int) -> None:
-    from eniac.runs import files
-
-    calls = 0
-
-    def count_or_die() -> None:
-        nonlocal calls
-        calls += 1
-        if calls == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def dying(function: Any) -> Any:
-        def wrapper(*arguments: Any, **more: Any) -> Any:
-            count_or_die()
-            return function(*arguments, **more)
-
-        return wrapper
-
-    class HalfWritten:
-        def __init__(self, file: Any):
-            self.file = file
-
-        def __enter__(self) -> HalfWritten:
-            self.file.__enter__()
-            return self
-
-        def __exit__(self, *error: Any) -> None:
-            self.file.__exit__(*error)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.file, name)
-
-        def write(self, content: bytes) -> None:
-            self.file.write(content[: len(content) // 2])
-            self.file.flush()
-            count_or_die()
-            self.file.write(content[len(content) // 2 :])
-
-    if call == "write":
-        files.open = lambda *arguments: HalfWritten(open(*arguments))  # noqa: SIM115
-    elif call == "unlink":
-        Path.unlink = dying(Path.unlink)
-    else:
-        setattr(os, call, dying(getattr(os, call)))
-
-
-def _run(folder: Path, death: str) -> None:
-    if death != "-":
-        call, count = death.split(":")
-        _die_at(call, int(count))
-    if (folder / "config.json").exists():
-        resume(folder)
-    else:
-        train(
-            Config(
-                Toy(),
-                env="Chain-4",
-                horizon=5,
-                seeds=2,
-                epochs=EPOCHS,
-                evaluation=Evaluation(episodes=3),
-                checkpoint_every=3,
-                keep=2,
-                out=folder,
-            )
-        )
-
-
-def main() -> None:
-    # Everything is imported once, but JAX's backend, which does not survive a fork, is started by
-    # each process for itself.
-    register()
-    for line in sys.stdin:
-        folder, output, death = line.split()
-        process = os.fork()
-        if process == 0:
-            with open(output, "w", buffering=1) as file:
-                os.dup2(file.fileno(), 1)
-                os.dup2(file.fileno(), 2)
-                _run(Path(folder), death)
-            os._exit(0)
-        print(process, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
-
-
-if __name__ == "__main__":
-    from eniac import Config
-    from eniac.runs.engine import resume, train
-
-    main()

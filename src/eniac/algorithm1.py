@@ -119,6 +119,8 @@ class AlgorithmConfig(ABC):
     """the probability of failure that a certificate is for"""
     always_ends: bool = False
     """whether a run ends after `default_epochs` whatever its stop rules are"""
+    room_setting: str | None = None
+    """the setting that says for how many epochs there is room, `max_epochs`"""
 
     @property
     def max_epochs(self) -> int | None:
@@ -151,6 +153,12 @@ class AlgorithmConfig(ABC):
     def adapt(self, env: Environment | HostEnv) -> Environment | HostEnv:
         """`env` as the policies of this algorithm see it."""
         return env
+
+    def memory(self, env: Environment | HostEnv, evaluation: Evaluation) -> dict[str, int]:
+        """Bytes that a seed takes at least beside the state of its learner, by the settings that
+        they come from. These settings must be resolved."""
+        del env, evaluation
+        return {}
 
     @abstractmethod
     def build(

@@ -27,8 +27,10 @@ def start_child(module: str) -> tuple[subprocess.Popen[bytes], Connection]:
 
 def answering(descriptor: str) -> Connection:
     """The child's end of the connection."""
-    # Ctrl-C is for the process that we work for; when it goes, so do we.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C, and what a cluster or a closed terminal sends to all processes, is for the one that we
+    # work for, which wants to finish what we do; when it goes, so do we.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     return Connection(int(descriptor))
 
 

@@ -25,6 +25,9 @@ DEPTHS: dict[int, tuple[int, ...]] = {
 }
 """The paper's three networks (Section 5.3), by the number of hidden layers."""
 
+MOST_LAYERS = 100
+"""Hidden layers of the deepest network: compiling takes longer for each."""
+
 
 @runtime_checkable
 class Inputs(Protocol):

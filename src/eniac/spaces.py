@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from eniac.boxes import box_bounds
 from eniac.draws import integers
-from eniac.errors import ConfigError, require
+from eniac.errors import ConfigError, require, shown
 
 Space = gymnasium.Space[Any]
 Path = tuple[str | int, ...]
@@ -35,6 +35,8 @@ LARGEST = 10**8
 is refused in a sentence and not by the machine's memory."""
 DEEPEST = 32
 """Spaces are not nested deeper than this."""
+LONGEST_KEY = 255
+"""Characters of the longest key of a Dict space."""
 IMAGE_SIDE = 16
 """Below this many pixels a side, a box of bytes is a grid of codes and not a picture."""
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -82,9 +84,9 @@ def emitted(space: Space) -> Space:
         low, high = (bound.ravel().astype(np.float32) for bound in box_bounds(space))
         if low.size == 0 or np.any(low >= high):
             raise ConfigError(
-                f"the action space is {space}; a Box of actions must have at least one entry, and "
-                "low below high in each. An entry that cannot vary is no action: leave it out, "
-                "with gymnasium.wrappers.TransformAction."
+                f"the action space is {shown(space)}; a Box of actions must have at least one "
+                "entry, and low below high in each. An entry that cannot vary is no action: leave "
+                "it out, with gymnasium.wrappers.TransformAction."
             )
         return gym.Box(low, high, dtype=np.float32)
     if isinstance(space, gym.Discrete):
@@ -94,7 +96,7 @@ def emitted(space: Space) -> Space:
     if isinstance(space, gym.MultiBinary):
         return gym.MultiBinary(math.prod(space.shape))
     raise ConfigError(
-        f"the action space is {space}; policies act in a Box, Discrete, MultiDiscrete or "
+        f"the action space is {shown(space)}; policies act in a Box, Discrete, MultiDiscrete or "
         "MultiBinary space. gymnasium.wrappers.TransformAction can make one of these of yours."
     )
 
@@ -119,6 +121,14 @@ def empty(space: Space, num: int) -> Any:
     if isinstance(space, gym.Tuple):
         return tuple(empty(part, num) for part in space.spaces)
     return jnp.zeros((num, *(space.shape or ())), stored_dtype(space))
+
+
+def element_bytes(space: Space) -> int:
+    """Memory that one element takes as it is stored."""
+    if isinstance(space, gym.Dict | gym.Tuple):
+        parts = space.spaces.values() if isinstance(space, gym.Dict) else space.spaces
+        return sum(map(element_bytes, parts))
+    return math.prod(space.shape or ()) * stored_dtype(space).itemsize
 
 
 def canonical(space: Space, batch: Any) -> Any:
@@ -154,7 +164,7 @@ def to_env(space: Space, action: Any) -> Any:
     if isinstance(space, gym.MultiDiscrete):
         return action.astype(dtype) + lib.asarray(space.start, dtype).reshape(beside)
     if not isinstance(space, gym.Box):
-        raise ConfigError(f"the action space is {space}, in which no policy acts.")
+        raise ConfigError(f"the action space is {shown(space)}, in which no policy acts.")
     is_float = dtype.kind == "f"
     number = dtype if is_float else np.dtype(np.float64 if of_numpy else np.float32)
     bounds = box_bounds(space)
@@ -233,11 +243,13 @@ class Encoder(eqx.Module):
             size += parts[-1].size
             if size > LARGEST:
                 raise ConfigError(
-                    f"the space {_shown(space)} needs a vector of {size:,} numbers or more, and "
+                    f"the space {shown(space)} needs a vector of {size:,} numbers or more, and "
                     f"{LARGEST:,} are the most; a Discrete space takes one for each value."
                 )
         if size == 0:
-            raise ConfigError(f"the space {space} has no entries: there is nothing to see in it.")
+            raise ConfigError(
+                f"the space {shown(space)} has no entries: there is nothing to see in it."
+            )
         self.size, self.parts = size, tuple(parts)
 
     def __call__(self, x: Any) -> Float[Array, " size"]:
@@ -368,9 +380,10 @@ def _leaves(space: Space, path: Path = ()) -> Iterator[tuple[Path, Space]]:
 
 def _check_keys(space: gym.Dict, path: Path) -> None:
     for key in space.spaces:
-        if not isinstance(key, str):
+        if not isinstance(key, str) or len(key) > LONGEST_KEY or not key.isprintable():
             raise ConfigError(
-                f"the Dict space{_place(path)} has the key {key!r}; keys must be strings."
+                f"the Dict space{_place(path)} has the key {shown(key)}; keys must be texts of "
+                f"at most {LONGEST_KEY} characters that can be printed."
             )
     if path:
         return
@@ -394,8 +407,8 @@ def _is_readable(space: Space) -> bool:
 def _check_leaf(space: Space, path: Path) -> None:
     if not isinstance(space, gym.Box | gym.Discrete | gym.MultiDiscrete | gym.MultiBinary):
         raise ConfigError(
-            f"a network cannot read the space {space}{_place(path)}; it reads Box, Discrete, "
-            "MultiDiscrete and MultiBinary spaces, and Dict and Tuple spaces of these. "
+            f"a network cannot read the space {shown(space)}{_place(path)}; it reads Box, "
+            "Discrete, MultiDiscrete and MultiBinary spaces, and Dict and Tuple spaces of these. "
             "gymnasium.wrappers.TransformObservation can make one of these of it."
         )
     if isinstance(space, gym.Discrete | gym.MultiDiscrete):
@@ -403,7 +416,7 @@ def _check_leaf(space: Space, path: Path) -> None:
         last = max((a + n - 1 for a, n in zip(lowest, nvec, strict=True)), default=0)
         if min(lowest, default=0) < -(2**31) or last >= 2**31:
             raise ConfigError(
-                f"the space {_shown(space)}{_place(path)} has elements from {min(lowest)} to "
+                f"the space {shown(space)}{_place(path)} has elements from {min(lowest)} to "
                 f"{last}, which do not fit in 32 bits; let it start at 0."
             )
 
@@ -449,12 +462,7 @@ def _runs(low: np.ndarray, high: np.ndarray) -> tuple[tuple[float, float, int], 
 
 
 def _place(path: Path) -> str:
-    return f" at {'/'.join(map(str, path))!r}" if path else ""
-
-
-def _shown(x: Any) -> str:
-    text = repr(x)
-    return text if len(text) <= 100 else text[:97] + "..."
+    return f" at {shown('/'.join(map(str, path)))}" if path else ""
 
 
 # Spaces in files
@@ -490,14 +498,15 @@ def to_json(space: Space) -> dict[str, Any]:
             "high": _bound_to_json(space.high, np.asarray(space.bounded_above), "inf"),
         }
     raise ConfigError(
-        f"the space {space} cannot be written to a file; spaces that can are Box, Discrete, "
+        f"the space {shown(space)} cannot be written to a file; spaces that can are Box, Discrete, "
         "MultiDiscrete, MultiBinary, and Dict and Tuple of these."
     )
 
 
-def from_json(data: Any) -> Space:
-    """The space that `to_json` wrote. Anything else is refused with a `ConfigError`."""
-    return _Reader().space(data, ())
+def from_json(data: Any, most: int = LARGEST) -> Space:
+    """The space that `to_json` wrote, of at most so many entries. Anything else is refused with a
+    `ConfigError`, before any memory is asked for."""
+    return _Reader(min(most, LARGEST)).space(data, ())
 
 
 def _compact(values: list[Any]) -> Any:
@@ -523,8 +532,8 @@ class _Reader:
     """Reads a space from plain data, and counts its entries before it makes any, so that a small
     file cannot ask for a lot of memory."""
 
-    def __init__(self):
-        self.room = LARGEST
+    def __init__(self, most: int):
+        self.most = self.room = most
 
     def space(self, data: Any, path: Path) -> Space:
         require(len(path) <= DEEPEST, "the depth of a space", len(path), f"at most {DEEPEST}")
@@ -539,29 +548,29 @@ class _Reader:
         kind = data.get("type") if isinstance(data, dict) else None
         if not isinstance(kind, str) or kind not in kinds:
             allowed = ", ".join(kinds)
-            raise wrong(path, f"{_shown(data)} is no space; its type must be one of {allowed}")
+            raise wrong(path, f"{shown(data)} is no space; its type must be one of {allowed}")
         read, fields = kinds[kind]
         if set(data) != fields | {"type"}:
             given = ", ".join(sorted(map(str, set(data) - {"type"})))
             needed = ", ".join(sorted(fields))
-            raise wrong(path, f"a {kind} has the fields {needed}, and this one {_shown(given)}")
+            raise wrong(path, f"a {kind} has the fields {needed}, and this one {shown(given)}")
         try:
             return read(data, path)
         except ConfigError:
             raise
         except (ValueError, TypeError, OverflowError, AssertionError) as error:
-            raise wrong(path, f"{_shown(data)} is no {kind}: {error}") from error
+            raise wrong(path, f"{shown(data)} is no {kind}: {error}") from error
 
     def dict_of(self, data: dict[str, Any], path: Path) -> Space:
         parts = data["spaces"]
         if not isinstance(parts, dict) or not all(isinstance(key, str) for key in parts):
-            raise wrong(path, f"spaces is {_shown(parts)}, and must have a space for each key")
+            raise wrong(path, f"spaces is {shown(parts)}, and must have a space for each key")
         return gym.Dict({key: self.space(part, (*path, key)) for key, part in parts.items()})
 
     def tuple_of(self, data: dict[str, Any], path: Path) -> Space:
         parts = data["spaces"]
         if not isinstance(parts, list):
-            raise wrong(path, f"spaces is {_shown(parts)}, and must be a list of spaces")
+            raise wrong(path, f"spaces is {shown(parts)}, and must be a list of spaces")
         return gym.Tuple([self.space(part, (*path, i)) for i, part in enumerate(parts)])
 
     def discrete(self, data: dict[str, Any], path: Path) -> Space:
@@ -581,7 +590,7 @@ class _Reader:
         nvec, start = (_array(data[x], x, shape, dtype, path) for x in ("nvec", "start"))
         pairs = zip(start.ravel().tolist(), nvec.ravel().tolist(), strict=True)
         if max((a + n - 1 for a, n in pairs), default=0) > np.iinfo(dtype).max:
-            raise wrong(path, f"the elements of {_shown(data)} do not fit {dtype}")
+            raise wrong(path, f"the elements of {shown(data)} do not fit {dtype}")
         return gym.MultiDiscrete(nvec, dtype=dtype.type, start=start)
 
     def multi_binary(self, data: dict[str, Any], path: Path) -> Space:
@@ -606,14 +615,14 @@ class _Reader:
 
     def shape(self, shape: Any, path: Path) -> tuple[int, ...]:
         if not isinstance(shape, list) or len(shape) > DEEPEST:
-            raise wrong(path, f"shape is {_shown(shape)}, and must be a list of sizes")
+            raise wrong(path, f"shape is {shown(shape)}, and must be a list of sizes")
         sides = tuple(_integer(side, "shape", path) for side in shape)
         if min(sides, default=0) < 0:
-            raise wrong(path, f"shape is {_shown(shape)}, and a size cannot be below 0")
+            raise wrong(path, f"shape is {shown(shape)}, and a size cannot be below 0")
         # An empty side counts as 1: numpy refuses absurd sizes beside it too.
         self.room -= math.prod(max(side, 1) for side in sides)
         if self.room < 0:
-            raise wrong(path, f"its shapes have more than {LARGEST:,} entries")
+            raise wrong(path, f"its shapes have more than {self.most:,} entries")
         return sides
 
 
@@ -623,13 +632,13 @@ def wrong(path: Path, what: str) -> ConfigError:
 
 def _dtype(name: Any, allowed: Sequence[str], path: Path) -> np.dtype[Any]:
     if not isinstance(name, str) or name not in allowed:
-        raise wrong(path, f"dtype is {_shown(name)}, and not one of {', '.join(allowed)}")
+        raise wrong(path, f"dtype is {shown(name)}, and not one of {', '.join(allowed)}")
     return np.dtype(name)
 
 
 def _integer(x: Any, name: str, path: Path) -> int:
     if not isinstance(x, int) or isinstance(x, bool) or abs(x) >= 2**64:
-        raise wrong(path, f"{name} has {_shown(x)}, and must have whole numbers")
+        raise wrong(path, f"{name} has {shown(x)}, and must have whole numbers")
     return x
 
 
@@ -648,16 +657,16 @@ def _array(
 def _number(x: Any, name: str, dtype: np.dtype[Any], path: Path) -> int | float:
     if dtype.kind == "b":
         if not isinstance(x, bool):
-            raise wrong(path, f"{name} has {_shown(x)}, and must have true or false")
+            raise wrong(path, f"{name} has {shown(x)}, and must have true or false")
         return x
     is_infinite = isinstance(x, str) and x in INFINITE
     if dtype.kind == "f":
         if is_infinite:
             return float(x)
         if isinstance(x, bool) or not isinstance(x, int | float) or not math.isfinite(x):
-            raise wrong(path, f"{name} has {_shown(x)}, and must have numbers, 'inf' or '-inf'")
+            raise wrong(path, f"{name} has {shown(x)}, and must have numbers, 'inf' or '-inf'")
         if abs(x) > float(np.finfo(dtype.name).max):
-            raise wrong(path, f"{name} has {_shown(x)}, which is too large for {dtype}")
+            raise wrong(path, f"{name} has {shown(x)}, which is too large for {dtype}")
         return float(x)
     limits = np.iinfo(dtype)
     if is_infinite and dtype.kind == "i":

@@ -27,6 +27,6 @@ def train(config: Config, env: Any = None, *, console: Console | None = None) ->
 def resume(
     run: Path | str, env: Any = None, *, console: Console | None = None, **rules: Any
 ) -> Result:
-    """`engine.resume`, and the pictures at the end; `rules` are stop rules that replace the run's:
-    epochs, steps, seconds, return_above."""
+    """`engine.resume`, and the pictures at the end; `rules` are stop rules that replace the run's
+    (epochs, steps, seconds, return_above), and accept_edited_config."""
     return engine.resume(run, env, console=console, finish=lambda run: draw(run), **rules)

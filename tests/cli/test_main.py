@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import subprocess
 import sys
@@ -251,3 +252,95 @@ def test_a_run_in_an_environment_given_as_an_object_needs_python(command, run, t
     assert "my.package.Cave" in error
     assert "In Python" in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "ppo", "--out", ""),
+        ("train", "ppo", "--out="),
+        ("train", "ppo", "--env", ""),
+        ("train", "ppo", "--out", "a\0b"),
+        ("train", "ppo", "--out", "a" * 300),
+        ("train", "ppo", "--out", "a/" + "b" * 300),
+        ("train", "ppo", "--env", "a" * 300),
+        ("train", "ppo", "--observation-keys", "a\nb"),
+        ("train", "ppo", "--num-envs", "9" * 400),
+        ("train", "ppo", "--num-envs", "9" * 5000),
+        ("train", "ppo", "--env-options", "size", "[" * 100_000),
+        ("evaluate", "a\0b"),
+        ("evaluate", "a" * 300),
+        ("evaluate", "\ud800"),
+        ("list", "runs", "a" * 300),
+        ("plot", "a" * 300),
+        ("export", "run", "--out", ""),
+        ("evaluate", "run", "--episodes", "9" * 30),
+        ("evaluate", "run", "--seed", "9" * 30),
+        ("evaluate", "run", "--horizon", "9" * 30),
+        ("play", "run", "--episode", "9" * 30),
+        ("cover", "run", "--episodes", "9" * 30),
+        ("a" * 300,),
+        ("\x1b[2J",),
+    ],
+)
+def test_words_that_mean_nothing_are_refused_in_a_line(words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert _run(*words) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("Error: ")
+    assert shown.err.count("\n") == 1
+    assert shown.err.strip().isprintable()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_of_bad_files_are_listed_with_what_is_wrong(tmp_path, capsys):
+    bad = {
+        "list": "[]",
+        "number": '{"algorithm": {"name": 3}, "env": "x", "seeds": 1}',
+        "deep": "[" * 10_000 + "]" * 10_000,
+        "digits": '{"algorithm": {"name": "ppo"}, "env": "x", "seeds": ' + "9" * 5000 + "}",
+        "twice": '{"env": "x", "env": "y"}',
+    }
+    for name, text in bad.items():
+        (tmp_path / name / "checkpoints").mkdir(parents=True)
+        (tmp_path / name / "config.json").write_text(text)
+    (tmp_path / "pipe" / "checkpoints").mkdir(parents=True)
+    os.mkfifo(tmp_path / "pipe" / "config.json")
+    for name, record in (("record", "[1]"), ("epoch", '{"seed": 0, "epoch": "x"}')):
+        folder = tmp_path / name
+        (folder / "checkpoints").mkdir(parents=True)
+        good = {"algorithm": {"name": "ppo"}, "env": "x", "seeds": 1}
+        (folder / "config.json").write_text(json.dumps(good))
+        (folder / "metrics.jsonl").write_text(record + "\n")
+    assert _run("list", "runs", str(tmp_path), "--json") == 0
+    rows = {row["folder"]: row["problem"] for row in json.loads(capsys.readouterr().out)}
+    assert len(rows) == len(bad) + 3
+    assert all(problem and "\n" not in problem for problem in rows.values())
+    assert _run("list", "runs", str(tmp_path)) == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[1]\n", "line 1 of"),
+        ('{"seed": 0, "env_steps": 1, "return_mean": 2}\n{"seed": "x"}\n', "line 2 of"),
+        ('{"seed": 0, "env_steps": 1, "return_mean": NaN}\n', "NaN"),
+        ('{"return_mean": 1}\n', "no seed"),
+        ('{"seed": 0, "env_steps": ' + "9" * 5000 + "}\n", "digits"),
+        ("[" * 10_000 + "\n", "deep"),
+        ("\n", "is empty"),
+    ],
+)
+def test_a_damaged_log_is_told_with_the_line(content, words, tmp_path, capsys):
+    (tmp_path / "metrics.jsonl").write_text(content)
+    assert _run("plot", str(tmp_path)) in (1, 2)
+    shown = capsys.readouterr().err
+    assert words in shown
+    assert shown.count("\n") == 1
+
+
+def test_numbers_that_a_theorem_cannot_be_computed_with_are_told(capsys):
+    line = "guarantee spi-sample --accuracy 1e-300 --gamma 0.9 --num-actions 2 --num-states 10"
+    assert _run(*line.split()) == 2
+    assert "too small or too large" in capsys.readouterr().err

@@ -1,5 +1,7 @@
 """A command line as a configuration."""
 
+import math
+
 import pytest
 
 from eniac import Config, ConfigError
@@ -8,6 +10,7 @@ from eniac.bonuses.rnd import RND
 from eniac.bonuses.width import Width
 from eniac.cli.options import parse_config, read_option
 from eniac.cover import LogDet
+from runs.random_configs import draw_command, judge_command
 
 
 def parsed(line):
@@ -67,6 +70,8 @@ def test_a_stop_rule_that_is_given_is_the_only_one():
     [
         *(("true", True), ("False", False), ("3", 3), ("1e-3", 0.001), ("-2.5", -2.5)),
         *(("tanh", "tanh"), ("null", "null"), ("[1]", "[1]"), ("8x8", "8x8")),
+        *(("no", "no"), ("off", "off"), ("0", 0), ("007", "007"), ("TRUE", True), ("٣", "٣")),
+        *(("[" * 3000, "[" * 3000), ("1e400", math.inf), ("-Infinity", -math.inf)),
     ],
 )
 def test_options_of_environments_are_read_as_what_they_look_like(word, value):
@@ -112,3 +117,31 @@ def test_parts_of_a_config_file_are_chosen_already(tmp_path):
     assert parsed(f"{path} --bonus.epsilon 0.5").algorithm.bonus.epsilon == 0.5
     with pytest.raises(ConfigError, match="chosen already"):
         parsed(f"{path} --bonus rnd")
+
+
+def test_random_command_lines_are_taken_or_refused_and_nothing_else():
+    found = [judge_command(draw_command(seed)) for seed in range(100)]
+    # Some of each: a generator that is always refused, or never, tests nothing.
+    assert found.count("taken") >= 3
+    assert found.count("refused") >= 50
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("ppo --num-envs 0", "num_envs is 0"),
+        ("ppo --seconds nan", "seconds is nan"),
+        ("ppo --seconds 1e400", "seconds is inf"),
+        ("ppo --update.clip -1", "update.clip is -1.0"),
+        ("ppo --evaluation.episodes 1000000000000", "evaluation.episodes is 1000000000000"),
+        ("eniac --roll-in.share 7", "roll_in.share is 7.0"),
+        (f"ppo --num-envs {'9' * 200}", "num_envs is a number of about 201 digits"),
+        (f"ppo --env-options size {'9' * 200}", "env_options.size is a number of about 201 digits"),
+        ("ppo --env-options size NaN", "env_options.size is nan"),
+    ],
+)
+def test_a_value_that_is_refused_is_told_in_a_line_and_not_in_a_panel(line, words):
+    with pytest.raises(ConfigError) as caught:
+        parsed(line)
+    assert str(caught.value).startswith(words)
+    assert "\n" not in str(caught.value)

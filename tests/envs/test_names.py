@@ -217,7 +217,11 @@ def test_what_is_wrong_with_an_envpool_is_told(monkeypatch):
     )
     refused(
         lambda: find_env("envpool:CartPole-v1", {"num_threads": "two"}),
-        "envpool:CartPole-v1 could not be made with options num_threads='two'",
+        "num_threads of envpool:CartPole-v1 is 'two'; it must be a number",
+    )
+    refused(
+        lambda: find_env("envpool:CartPole-v1", {"num_threads": 1.5}),
+        "envpool:CartPole-v1 could not be made with options num_threads=1.5",
     )
     for option, setting in (("seed", "seed"), ("num_envs", "num_envs"), ("batch_size", "num_envs")):
         refused(
@@ -379,3 +383,47 @@ def test_a_description_says_what_was_given():
         "given: gymnasium.vector.sync_vector_env.SyncVectorEnv"
     )
     assert describe(np.zeros).startswith("given: numpy")
+
+
+# Kinds of options
+
+
+@pytest.mark.parametrize("value", ["no", "off", "false", "False", "0", "", "yes", 0, 1, 0.0, None])
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("DeepSea-4", "randomize_actions"), ("FrozenLake-v1", "is_slippery")],
+)
+def test_only_true_and_false_are_a_truth(name, option, value):
+    refused(lambda: find_env(name, {option: value}), f"{option} of", "it must be True or False")
+    find_env(name, {option: False})
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("DeepSea-v0", {"size": "4"}, "size of DeepSea-v0 is '4'; it must be a number"),
+        ("DeepSea-v0", {"size": True}, "size of DeepSea-v0 is True; it must be a number"),
+        ("DeepSea-v0", {"size": 4.0}, "size is 4.0; expected a whole number"),
+        ("DeepSea-v0", {"size": 10**30}, "would take at least 1,000 EiB of memory"),
+        ("Chain-4", {"lure": "much"}, "lure of Chain-v0 is 'much'; it must be a number"),
+        ("FrozenLake-v1", {"map_name": 4}, "map_name of FrozenLake-v1 is 4; it must be text"),
+        ("FrozenLake-v1", {"map_name": True}, "map_name of FrozenLake-v1 is True"),
+        ("Pendulum-v1", {"g": "ten"}, "g of Pendulum-v1 is 'ten'; it must be a number"),
+    ],
+)
+def test_text_is_no_number_and_a_number_no_text(name, options, words):
+    refused(lambda: find_env(name, options), words)
+
+
+def test_options_of_a_users_function_are_of_the_kinds_that_it_says():
+    def make(flag: bool, shape: tuple = (3,), other=False, size: "int | None" = None, free=None):
+        return gymnasium.make("CartPole-v1")
+
+    for options in (
+        {"flag": "no"},
+        {"flag": False, "other": "off"},
+        {"flag": False, "size": "3"},
+        {"flag": False, "size": True},
+    ):
+        refused(lambda options=options: env_from(make, options), "; it must be ")
+    env_from(make, {"flag": False, "shape": "anything", "free": "no", "size": 3})

@@ -157,3 +157,18 @@ def test_groups_of_states_keep_their_actions_apart():
     made = make_function_class("aggregation", river_swim(), bound=5, groups=[0, 0, 0, 1, 1, 1])
     assert made.dim == 4
     assert made.groups.tolist() == [[0, 1]] * 3 + [[2, 3]] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("glm", {"link": 3}),
+        ("glm", {"norm_bound": "large"}),
+        ("trees", {"num_trees": "three"}),
+        ("trees", {"num_trees": True}),
+        ("network", {"seed": "zero"}),
+    ],
+)
+def test_options_of_a_class_are_of_the_kind_of_its_parameters(name, options):
+    with pytest.raises(ConfigError, match=r"; it must be (text|a number)"):
+        make_function_class(name, make("Chain-4"), gamma=0.9, **options)

@@ -1,14 +1,19 @@
 import errno
+import json
 import os
 import pickle
+import shutil
+from dataclasses import asdict, replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from eniac import CheckpointError
 from eniac.runs.checkpoint import (
+    FORMAT,
     Checkpoint,
     checkpoint_path,
     list_checkpoints,
@@ -16,8 +21,9 @@ from eniac.runs.checkpoint import (
     newest_checkpoint,
     save_checkpoint,
 )
-from eniac.runs.files import TEMPORARY
+from eniac.runs.identity import Origin, Owner
 from eniac.runs.progress import Progress
+from eniac.runs.tensors import flatten, read_header, read_tensors, write_tensors
 
 
 def _state(seed=0):
@@ -32,13 +38,14 @@ def _state(seed=0):
 
 
 SHAPES = jax.eval_shape(_state)
+ORIGIN = Origin("this-run", "these-settings", {"jax": "0.1", "devices": 2})
 
 
 def _checkpoint(epoch, seed=0):
     progress = Progress(
         np.array([epoch, 1]), np.array([7 * epoch, 7]), np.array([0.5, np.nan]), 2.5
     )
-    return Checkpoint(_state(seed), progress, {"metrics.jsonl": 10 * epoch})
+    return Checkpoint(_state(seed), progress, {"metrics.jsonl": 10 * epoch}, ORIGIN)
 
 
 def _same(a, b):
@@ -63,9 +70,11 @@ def test_a_checkpoint_holds_every_bit_of_the_state_random_keys_included(tmp_path
 
 
 def test_the_newest_are_kept(tmp_path):
-    for epoch in (1, 2, 3, 10):
+    (tmp_path / "epoch-last.safetensors").touch()  # somebody else's
+    for epoch in (1, 2, 3, 999_999, 1_000_000):
         save_checkpoint(tmp_path, _checkpoint(epoch), keep=2)
-    assert list_checkpoints(tmp_path) == [checkpoint_path(tmp_path, n) for n in (10, 3)]
+    kept = [checkpoint_path(tmp_path, n) for n in (1_000_000, 999_999)]
+    assert list_checkpoints(tmp_path) == kept
 
 
 def test_every_flipped_bit_is_noticed(tmp_path):
@@ -98,12 +107,38 @@ def test_the_checkpoint_before_a_damaged_one_is_used_with_a_warning(tmp_path, da
     assert "epoch-000002.safetensors is damaged" in warnings[0]
 
 
-def test_a_checkpoint_whose_logs_are_gone_is_not_used(tmp_path):
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (b"123456789\n12345", "had 20 bytes, and it has 15"),
+        (b"123456789\n" + 20 * b"1" + b"\n", "which is in the middle of a line now"),
+    ],
+)
+def test_a_checkpoint_whose_logs_are_not_there_is_not_used(tmp_path, log, words):
     save_checkpoint(tmp_path, _checkpoint(1), keep=2)
     save_checkpoint(tmp_path, _checkpoint(2), keep=2)
-    loaded, warnings = newest_checkpoint(tmp_path, SHAPES, {"metrics.jsonl": 15})
+    (tmp_path / "metrics.jsonl").write_bytes(log)
+    loaded, warnings = newest_checkpoint(tmp_path, SHAPES, logs=tmp_path)
     assert loaded.progress.epoch == 1
-    assert "had 20 bytes, and it has 15" in warnings[0]
+    assert words in warnings[0]
+
+
+def test_a_foreign_or_renamed_checkpoint_is_passed_over_with_a_warning(tmp_path):
+    owner = Owner("this-run", frozenset({"these-settings"}))
+    save_checkpoint(tmp_path, _checkpoint(1), keep=9)
+    foreign = replace(_checkpoint(2), origin=replace(ORIGIN, run="that-run"))
+    save_checkpoint(tmp_path, foreign, keep=9)
+    other = replace(_checkpoint(3), origin=replace(ORIGIN, config="those-settings"))
+    save_checkpoint(tmp_path, other, keep=9)
+    shutil.copy(checkpoint_path(tmp_path, 1), checkpoint_path(tmp_path, 4))
+    loaded, warnings = newest_checkpoint(tmp_path, SHAPES, owner)
+    assert loaded.progress.epoch == 1
+    assert loaded.origin == ORIGIN
+    assert [text.split("safetensors ")[1].partition(". Using")[0] for text in warnings] == [
+        "was renamed: it is of epoch 1",
+        "was saved under other settings than config.json has",
+        "is of another run (that-run; this one is this-run)",
+    ]
 
 
 def test_without_a_whole_checkpoint_all_damage_is_told(tmp_path):
@@ -112,16 +147,6 @@ def test_without_a_whole_checkpoint_all_damage_is_told(tmp_path):
         save_checkpoint(tmp_path, _checkpoint(epoch), keep=2).write_bytes(b"nonsense")
     with pytest.raises(CheckpointError, match=r"(?s)epoch-000002.*epoch-000001"):
         newest_checkpoint(tmp_path, SHAPES)
-
-
-def test_what_an_interrupted_write_left_is_cleaned_up(tmp_path):
-    save_checkpoint(tmp_path, _checkpoint(1), keep=2)
-    leftover = tmp_path / f"epoch-000002.safetensors{TEMPORARY}"
-    leftover.write_bytes(b"half")
-    loaded, warnings = newest_checkpoint(tmp_path, SHAPES)
-    assert loaded.progress.epoch == 1
-    assert leftover.name in warnings[0]
-    assert not leftover.exists()
 
 
 def test_a_checkpoint_of_another_state_is_refused_with_the_difference(tmp_path):
@@ -165,3 +190,129 @@ def test_a_file_that_holds_pickled_python_is_never_executed(tmp_path):
     with pytest.raises(CheckpointError):
         load_checkpoint(path, SHAPES)
     assert not (tmp_path / "executed").exists()
+
+
+def _written(folder, change=None, **notes):
+    """A checkpoint, with other arrays or another note, whose checksum is right."""
+    path = checkpoint_path(folder, 1)
+    arrays = flatten(_state())
+    if change is not None:
+        change(arrays)
+    progress = _checkpoint(1).progress.to_dict()
+    note = {**NOTE, "progress": progress, "offsets": {"metrics.jsonl": 10}} | notes
+    write_tensors(path, arrays, {name: x for name, x in note.items() if x is not ...})
+    return path
+
+
+NOTE = {"format": FORMAT, "origin": asdict(ORIGIN)}
+PROGRESS = {"epochs": [1, 1], "steps": [7, 7], "returns": [None, 0.5], "seconds": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("note", "words"),
+    [
+        ({"format": ...}, "has format None"),
+        ({"format": "1"}, "has format '1'"),
+        ({"origin": ...}, "origin is None"),
+        ({"origin": {"run": "a"}}, "origin.config is missing"),
+        ({"origin": {"run": 1, "config": "", "made_with": {}}}, "origin.run is 1"),
+        ({"progress": ...}, "progress"),
+        ({"progress": []}, "progress"),
+        ({"progress": {}}, "progress.epochs is missing"),
+        ({"progress": PROGRESS | {"epochs": "12"}}, "progress.epochs is '12'"),
+        ({"progress": PROGRESS | {"epochs": ["1", 1]}}, "progress.epochs[0] is '1'"),
+        ({"progress": PROGRESS | {"epochs": [1]}}, "1 epochs, 2 steps"),
+        ({"progress": PROGRESS | {"epochs": [-1, 1]}}, "is -1"),
+        ({"progress": PROGRESS | {"steps": [1.5, 2]}}, "progress.steps[0] is 1.5"),
+        ({"progress": PROGRESS | {"steps": [10**30, 2]}}, "64 bits"),
+        ({"progress": PROGRESS | {"returns": [[], None]}}, "progress.returns[0] is []"),
+        ({"progress": PROGRESS | {"seconds": None}}, "progress.seconds is None"),
+        ({"progress": PROGRESS | {"seconds": -1.0}}, "is -1.0"),
+        ({"progress": PROGRESS | {"more": 1}}, "progress.more is not a field"),
+        ({"progress": {x: [] for x in PROGRESS} | {"seconds": 0}}, "0 epochs"),
+        ({"offsets": ...}, "offsets"),
+        ({"offsets": []}, "offsets is []"),
+        ({"offsets": {"metrics.jsonl": -1}}, "offsets.metrics.jsonl is -1"),
+        ({"offsets": {"metrics.jsonl": "10"}}, "offsets.metrics.jsonl is '10'"),
+        ({"offsets": {"metrics.jsonl": 10**25}}, "64 bits"),
+    ],
+)
+def test_a_note_that_is_not_what_we_write_is_refused_in_a_line(tmp_path, note, words):
+    path = _written(tmp_path, **note)
+    with pytest.raises(CheckpointError) as caught:
+        load_checkpoint(path, SHAPES)
+    assert words in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda a: a.update(count=a["count"].astype(np.uint64)), "found uint64"),
+        (lambda a: a.update({"weights.0": a["weights.0"].astype(np.float64)}), "found float64"),
+        (lambda a: a.update({"weights.0": a["weights.0"].astype(np.float16)}), "found float16"),
+        (lambda a: a.update(more=np.zeros(2)), "more: expected nothing"),
+        (lambda a: a.pop("key"), "key: expected uint32 of shape (2,), found nothing"),
+        (lambda a: a["weights.0"].fill(np.nan), "NaN or infinity in weights.0"),
+        (lambda a: a["weights.0"].fill(np.inf), "NaN or infinity in weights.0"),
+    ],
+)
+def test_arrays_of_other_types_or_without_a_number_are_refused(tmp_path, change, words):
+    path = _written(tmp_path, change)
+    with pytest.raises(CheckpointError) as caught:
+        load_checkpoint(path, SHAPES)
+    assert words in str(caught.value)
+
+
+def test_the_number_of_seeds_in_a_note_is_that_of_the_arrays(tmp_path):
+    arrays = {"x": np.zeros((3, 4), np.float32)}
+    write_tensors(
+        checkpoint_path(tmp_path, 1), arrays, {**NOTE, "progress": PROGRESS, "offsets": {}}
+    )
+    with pytest.raises(CheckpointError, match="of 2 seeds"):
+        load_checkpoint(checkpoint_path(tmp_path, 1), {"x": jax.ShapeDtypeStruct((3, 4), "f4")})
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link", "device"])
+def test_what_is_no_file_in_the_place_of_a_checkpoint_is_passed_over(tmp_path, kind):
+    save_checkpoint(tmp_path, _checkpoint(1, seed=1), keep=2)
+    other = tmp_path / "another run"
+    other.mkdir()
+    save_checkpoint(other, _checkpoint(2), keep=2)
+    path = checkpoint_path(tmp_path, 2)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else checkpoint_path(other, 2))
+    loaded, warnings = newest_checkpoint(tmp_path, SHAPES)
+    assert loaded.progress.epoch == 1
+    assert "it must be a file, and is not read" in warnings[0]
+
+
+def test_the_file_is_the_one_of_safetensors(tmp_path):
+    path = save_checkpoint(tmp_path, _checkpoint(1), keep=2)
+    theirs, ours = load_file(path), read_tensors(path)[0]
+    assert theirs.keys() == ours.keys()
+    for name, array in ours.items():
+        assert array.dtype == theirs[name].dtype
+        np.testing.assert_array_equal(array, theirs[name])
+
+
+def test_arrays_are_compared_by_the_header_before_they_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("eniac.memory.available", lambda: 2**34)
+    # 64 GiB that the disk does not have: to read them would fail, or take long.
+    shape = [2**17, 2**17]
+    note = json.dumps({"note": {"format": FORMAT}, "sha256": ""})
+    entry = {"dtype": "F32", "shape": shape, "data_offsets": [0, 2**36]}
+    header = json.dumps({"__metadata__": {"eniac": note}, "x": entry}).encode()
+    path = tmp_path / "large.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(path, 8 + len(header) + 2**36)
+    with pytest.raises(CheckpointError, match=r"expected float32 of shape \(2,\), found"):
+        read_tensors(path, {"x": jnp.zeros(2)})
+    assert read_header(path).specs["x"].nbytes == 2**36
+    # And where they were expected: more than there is memory for is told as such.
+    with pytest.raises(CheckpointError, match=r"at least 64 GiB of memory.*and 16 GiB are free"):
+        read_tensors(path)

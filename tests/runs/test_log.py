@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from tensorboardX.proto.event_pb2 import Event
 
+from eniac.cli.main import main
+from eniac.runs.files import write_json
 from eniac.runs.log import Logs, make_record, read_records
 
 
@@ -70,3 +72,33 @@ def test_tensorboard_gets_a_folder_a_seed_and_forgets_what_was_cut(toy_config, t
     assert (14, "time/seconds", 0.5) in values
     starts = [e.step for e in events if e.HasField("session_log")]
     assert starts == [8]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        b"\xff\xfe",
+        b"[1]",
+        b'{"epoch": 1}',
+        b'{"epoch": 1, "round": 1, "seed": 0, "env_steps": 1e999, "return_mean": NaN}',
+        b'{"epoch": 1, "round": 1, "seed": "0", "env_steps": {}, "return_mean": []}',
+        b"9" * 5000,
+        b"[" * 100_000,
+    ],
+    ids=["cut", "no text", "list", "too few", "no numbers", "other types", "digits", "nested"],
+)
+def test_readers_of_a_damaged_log_say_file_and_line_and_nothing_more(
+    toy_config, tmp_path, capsys, line
+):
+    write_json(tmp_path / "config.json", toy_config().to_dict())
+    (tmp_path / "checkpoints").mkdir()
+    good = json.dumps(_record(1)).encode()
+    (tmp_path / "metrics.jsonl").write_bytes(good + b"\n" + line + b"\n" + good + b"\n")
+    assert main(["plot", str(tmp_path), "--out", str(tmp_path / "curve.png")]) == 1
+    told = capsys.readouterr().err
+    assert f"line 2 of {tmp_path / 'metrics.jsonl'}" in told
+    assert told.count("\n") == 1
+    assert main(["list", "runs", str(tmp_path), "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["problem"].startswith("metrics.jsonl")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eniac.algorithms.deep import DEEP, DeepSpec
-from eniac.errors import ConfigError, suggestion
+from eniac.errors import ConfigError, shown, suggestion
 from eniac.provable.table import PROVABLE, ProvableSpec
 
 ALGORITHMS: dict[str, DeepSpec | ProvableSpec] = {row.name: row for row in DEEP} | PROVABLE
@@ -13,7 +13,7 @@ def find_algorithm(name: str) -> DeepSpec | ProvableSpec:
     """The row of the table with this name, or a `ConfigError` with the nearest."""
     if name not in ALGORITHMS:
         raise ConfigError(
-            f"algorithm.name is {name!r}; no algorithm has that name.{suggestion(name, ALGORITHMS)}"
-            " `eniac list algorithms` shows them all."
+            f"algorithm.name is {shown(name)}; no algorithm has that name."
+            f"{suggestion(name, ALGORITHMS)} `eniac list algorithms` shows them all."
         )
     return ALGORITHMS[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,10 +21,11 @@ from eniac.deep import DeepLearner
 from eniac.envs.base import Environment
 from eniac.envs.sources import HostEnv
 from eniac.errors import require, require_choices
-from eniac.networks import DEPTHS
+from eniac.memory import require_memory
+from eniac.networks import DEPTHS, MOST_LAYERS
 from eniac.sampling import make_sampler
 from eniac.sampling.base import Evaluation
-from eniac.spaces import check_spaces
+from eniac.spaces import Encoder, Spaces, check_spaces, element_bytes, emitted
 from eniac.updates.base import UpdateRule
 from eniac.updates.ppo import PPO
 
@@ -56,6 +58,8 @@ class RollInRule:
 @dataclass(frozen=True)
 class DeepConfig(AlgorithmConfig):
     """A deep algorithm: networks for policy and critic; a cover, a bonus and an update as parts."""
+
+    room_setting = "capacity"
 
     name: str = "ppo"
     """the algorithm's row in the table"""
@@ -109,14 +113,16 @@ class DeepConfig(AlgorithmConfig):
     def __post_init__(self):
         require_choices(self)
         require(
-            len(self.hidden) > 0 and min(self.hidden, default=0) >= 1,
+            0 < len(self.hidden) <= MOST_LAYERS and min(self.hidden, default=0) >= 1,
             "hidden",
             self.hidden,
-            "one size of 1 or more for each hidden layer, for example (64, 64)",
+            f"one size of 1 or more for each of at most {MOST_LAYERS} hidden layers, for example "
+            "(64, 64)",
         )
         least = ("num_envs", "rollout_length", "updates_per_round", "rounds", "visit_steps")
         for name in (*least, "visit_envs", "capacity"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+            fits = 1 <= getattr(self, name) < 2**31
+            require(fits, name, getattr(self, name), "1 or more, and below 2**31")
         require(
             self.buffer_rows is None or self.buffer_rows >= 1,
             "buffer_rows",
@@ -130,6 +136,12 @@ class DeepConfig(AlgorithmConfig):
             "fit_after",
             self.fit_after,
             f"in 0..{self.updates_per_round - 1} (updates_per_round)",
+        )
+        require(
+            self.round_steps < 2**31,
+            "num_envs x rollout_length x updates_per_round, and visit_steps,",
+            self.round_steps,
+            "below 2**31 steps for all policies of a round together: they are counted in 32 bits",
         )
         require(
             self.cover is not None or not self.bonus.reads_buffer,
@@ -154,6 +166,12 @@ class DeepConfig(AlgorithmConfig):
     def explores(self) -> bool:
         """Whether there is a policy whose reward is more than that of the environment."""
         return self.cover is not None or self.bonus.coefficient > 0
+
+    @property
+    def round_steps(self) -> int:
+        """Environment steps of the longest round, that which an epoch begins with."""
+        steps = self.num_envs * self.rollout_length * self.updates_per_round
+        return steps if self.cover is None else 2 * steps + self.visit_rows
 
     @property
     def visit_rows(self) -> int:
@@ -215,6 +233,35 @@ class DeepConfig(AlgorithmConfig):
             roll_in=replace(self.roll_in, group=group),
         )
 
+    def memory(self, env: Environment | HostEnv, evaluation: Evaluation) -> dict[str, int]:
+        spaces = Spaces(env.observation_space, env.action_space)
+        pair = element_bytes(spaces.observation) + element_bytes(emitted(spaces.action))
+        # Five numbers and three truths in a row of a trajectory; two keys, a draw of the action.
+        row = pair + 5 * 4 + 3
+        sizes = {
+            "num_envs x rollout_length": self.num_envs * self.rollout_length * (row + 2 * 8 + 4),
+            "updates_per_round": 12 * 4 * self.updates_per_round,
+            "rounds": 12 * 4 * self.rounds,
+            **evaluation.memory(spaces),
+            **self.update.working_memory(row, self.hidden),
+            **self.bonus.working_memory(pair, self.hidden),
+        }
+        if self.cover is not None:
+            sizes["visit_steps"] = self.visit_rows * row
+        if isinstance(env, HostEnv) and env.num_envs is None:
+            # A Python object each, or a process.
+            each = 2**10 if env.vectorization == "sync" else 2**23
+            sizes["num_envs"] = self.num_envs * each
+        return sizes
+
+    def network_bytes(self, observation: gymnasium.Space[Any]) -> int:
+        """Bytes of all networks, from below: filters for pictures and heads are left out."""
+        encoder, roles = Encoder(observation), 1 if self.cover is None else 2
+        layers = self.hidden if encoder.images else (encoder.size, *self.hidden)
+        floats = sum(a * b for a, b in itertools.pairwise(layers)) + sum(self.hidden)
+        # Those that are improved, what the optimiser knows of each weight, and the cover's.
+        return 4 * floats * (2 * roles + (0 if self.cover is None else self.capacity))
+
     def build(
         self,
         env: Environment | HostEnv,
@@ -227,6 +274,8 @@ class DeepConfig(AlgorithmConfig):
         without bounds where the settings ask for uniform actions.
         """
         check_spaces(env.observation_space, env.action_space)
+        where = "hidden" if self.cover is None else "hidden and capacity"
+        require_memory({where: self.network_bytes(env.observation_space)}, "its networks")
         action = env.action_space
         if self.cover is not None and isinstance(action, gymnasium.spaces.Box):
             require(

@@ -7,7 +7,7 @@ from typing import Any
 from eniac.bonuses import BONUSES
 from eniac.bonuses.base import BonusRule
 from eniac.cover import COVERS, CoverRule
-from eniac.errors import ConfigError, suggestion
+from eniac.errors import ConfigError, shown, suggestion
 from eniac.lazy import import_named
 from eniac.updates.base import UpdateRule
 from eniac.updates.ppo import PPO
@@ -30,20 +30,20 @@ def find_part(base: type, name: Any, path: str) -> type:
     """The dataclass of the part called `name`, below `base`; `path` is the setting it is for."""
     known = PARTS[base]
     if not isinstance(name, str):
-        raise ConfigError(f"{path}.type is {name!r}; it must be the name of a {path}.")
+        raise ConfigError(f"{path}.type is {shown(name)}; it must be the name of a {path}.")
     if name in known:
         return known[name]
     if ":" not in name:
         raise ConfigError(
-            f"{path} is {name!r}; no {path} has that name.{suggestion(name, known)} There are: "
-            f"{', '.join(known)}; one of your own is module:name."
+            f"{path} is {shown(name)}; no {path} has that name.{suggestion(name, known)} "
+            f"There are: {', '.join(known)}; one of your own is module:name."
         )
     found = import_named(name, path)
     if isinstance(found, type) and issubclass(found, base) and hasattr(found, FIELDS):
         return found
     raise ConfigError(
-        f"{path} is {name!r}, which is {found!r}; it must be a dataclass that inherits from "
-        f"{base.__module__}.{base.__name__}."
+        f"{path} is {shown(name)}, which is {shown(found)}; it must be a dataclass that inherits "
+        f"from {base.__module__}.{base.__name__}."
     )
 
 

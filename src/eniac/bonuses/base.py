@@ -63,6 +63,12 @@ class BonusRule(ABC):
         """Whether a rollout of the exploring policy changes the bonus."""
         return type(self).update_online is not BonusRule.update_online
 
+    def working_memory(self, row: int, hidden: tuple[int, ...]) -> dict[str, int]:
+        """Bytes that a fit takes at least, beside the buffer and the bonus, by setting: for pairs
+        of `row` bytes and a network of these layers. It may be left out."""
+        del row, hidden
+        return {}
+
     @abstractmethod
     def init(self, key: PRNGKeyArray, spaces: Spaces, hidden: tuple[int, ...]) -> Any:
         """The bonus before anything was seen. `hidden` are the layers of the policy's network."""

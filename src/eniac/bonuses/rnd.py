@@ -72,6 +72,10 @@ class RND(BonusRule):
     def optimiser(self) -> optax.GradientTransformation:
         return rmsprop(self.learning_rate)
 
+    def working_memory(self, row: int, hidden: tuple[int, ...]) -> dict[str, int]:
+        each = row + 8 * sum(hidden)
+        return {"bonus.minibatch": self.minibatch * each, "bonus.passes": 8 * self.passes}
+
     def init(self, key: PRNGKeyArray, spaces: Spaces, hidden: tuple[int, ...]) -> RNDBonus:
         target_key, predictor_key = jax.random.split(key)
         encoder = Encoder(spaces.observation)

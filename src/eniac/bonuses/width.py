@@ -179,6 +179,16 @@ class Width(BonusRule):
         head = Linear(head_key, hidden[-1], 1)
         return WidthNetwork(Body(body_key, encoder, hidden, math.sqrt(2)), head, self.bound)
 
+    def working_memory(self, row: int, hidden: tuple[int, ...]) -> dict[str, int]:
+        del row  # the query pairs are part of the state
+        # The rows of all minibatches are drawn ahead.
+        steps, batch = self.outer * self.inner, self.buffer_batch + self.query_batch
+        return {
+            "bonus.outer x bonus.inner x bonus.buffer_batch": 4 * steps * self.buffer_batch,
+            "bonus.outer x bonus.query_batch": 4 * self.outer * self.query_batch,
+            "bonus.buffer_batch + bonus.query_batch": batch * 8 * sum(hidden),
+        }
+
     def init(self, key: PRNGKeyArray, spaces: Spaces, hidden: tuple[int, ...]) -> WidthBonus:
         encoder = PairEncoder(spaces, with_action=self.of == "state-action")
         network = self.network(key, encoder, hidden)

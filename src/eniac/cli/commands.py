@@ -10,13 +10,13 @@ import tyro
 from rich.console import Console
 
 from eniac.cli.show import algorithm_table, env_table, report, runs_table
-from eniac.errors import ConfigError, suggestion
+from eniac.errors import ConfigError, one_line, suggestion
 
 TRAIN = """Train ALGORITHM in an environment, for one seed or several side by side.
 
 Everything goes to one folder: metrics, checkpoints, pictures, policy.
 
-Ctrl-C finishes the epoch and saves; `eniac resume` goes on from there.
+Ctrl-C, SIGTERM or a closed terminal finish the epoch and save; `eniac resume` goes on from there.
 
 --env takes one of `eniac list envs`, any id of gymnasium's (Acrobot-v1), gymnasium:ID where we have
 one of that name too, envpool:ID, or module:function that makes one of your own.
@@ -46,7 +46,9 @@ Examples:
 
 RESUME = """Continue a run from its newest checkpoint, as if never interrupted.
 
-A new stop rule replaces that of the run: so a finished run gets longer.
+A new stop rule replaces that of the run, and those that a finished run has met: so it gets longer.
+
+One process at a time may write to a run; a second is refused, and told who does.
 
 Examples:
   eniac resume runs/sea
@@ -105,6 +107,7 @@ def resume(rest: list[str]) -> int:
         steps: int | None = None,
         seconds: float | None = None,
         return_above: float | None = None,
+        accept_edited_config: Flag = False,
     ) -> int:
         """Continues a run.
 
@@ -114,6 +117,7 @@ def resume(rest: list[str]) -> int:
             steps: Stop after this many environment steps of a seed.
             seconds: Stop after this much wall-clock time, that already spent included.
             return_above: Stop a seed when its evaluation's mean return is above this.
+            accept_edited_config: Go on though config.json was edited since, with what it says now.
         """
         from eniac.training import resume
 
@@ -124,6 +128,7 @@ def resume(rest: list[str]) -> int:
             steps=steps,
             seconds=seconds,
             return_above=return_above,
+            accept_edited_config=accept_edited_config,
             console=console,
         )
         return report(console, result)
@@ -179,4 +184,8 @@ def guarantee(rest: list[str]) -> int:
         parse(guarantee_command, "guarantee", GUARANTEE, rest)
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    except ArithmeticError as error:
+        raise ConfigError(
+            f"these numbers are too small or too large to compute with ({one_line(error)})."
+        ) from error
     return 0

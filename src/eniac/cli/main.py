@@ -5,13 +5,14 @@ Each command is imported when it is called, and nothing heavy here, so that help
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
 from typing import TextIO
 
 import eniac
-from eniac.errors import ConfigError, EniacError, suggestion
+from eniac.errors import ConfigError, EniacError, name_shown, shown, suggestion
 from eniac.lazy import resolve
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -32,6 +33,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `argv`, by default that of the process; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    code = _exit_code(arguments)
+    if argv is None and code > 128:
+        # What was interrupted, an epoch or the compiler, may still compute in a thread; leave
+        # without waiting for it.
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _exit_code(arguments: list[str]) -> int:
     try:
         return _dispatch(arguments)
     except EniacError as error:
@@ -39,11 +52,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2 if isinstance(error, ConfigError) else 1
     except KeyboardInterrupt as error:
         complain(str(error) or "Aborted.")
-        sys.stdout.flush()
-        sys.stderr.flush()
-        if argv is None:
-            # The epoch that was aborted still computes in a thread; leave without waiting for it.
-            os._exit(130)
         return 130
     except BrokenPipeError:
         # Whoever read our output has gone, `head` for instance; there is nobody left to tell.
@@ -51,7 +59,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def check_words(arguments: list[str]) -> None:
+    """Refuses what no command can mean: empty values, control characters, names without end."""
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        name, _, value = word.partition("=") if word.startswith("--") else (before, "", word)
+        if name.startswith("--") and word in ("", f"{name}="):
+            raise ConfigError(f"{name_shown(name)} is empty; give it a value, or leave it out.")
+        plain = word.isprintable() or not any(
+            ord(x) < 32 or 0xD800 <= ord(x) < 0xE000 for x in word
+        )
+        if not plain or len(word) > LONGEST_WORD:
+            raise ConfigError(
+                f"{shown(word)} is no argument: it must have {LONGEST_WORD} characters or less, "
+                "none of them a control character."
+            )
+        if max(len(os.fsencode(part)) for part in value.split("/")) > 255:
+            raise ConfigError(f"{shown(word)} is no argument: no name or number is that long.")
+
+
+LONGEST_WORD = 4096
+"""Characters of the longest argument; a path has no more."""
+
+
 def _dispatch(arguments: list[str]) -> int:
+    check_words(arguments)
     if not arguments:
         welcome()
         return 0

@@ -7,7 +7,7 @@ they lead to.
 
 from __future__ import annotations
 
-import json
+import re
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -71,8 +71,7 @@ def parse_config(arguments: Sequence[str], description: str = "") -> Config:
             config=(tyro.conf.AvoidSubcommands,),
             registry=_registry(),
         )
-    except ValueError as error:
-        # What tyro does not report itself: a value that an algorithm's own check refuses.
+    except (_Refused, ValueError) as error:
         raise ConfigError(str(error)) from error
 
 
@@ -165,8 +164,7 @@ def _registry() -> ConstructorRegistry:
 
     @registry.struct_rule
     def narrow(info: StructTypeInfo) -> StructConstructorSpec | None:
-        mine = is_dataclass(info.type) and issubclass(info.type, AlgorithmConfig | Config)  # pyright: ignore[reportArgumentType]
-        if not mine or info.type in ours:
+        if not is_dataclass(info.type) or info.type in ours:
             return None
         # tyro's own rule, which is asked through the same registry.
         ours.append(info.type)
@@ -176,6 +174,9 @@ def _registry() -> ConstructorRegistry:
             ours.remove(info.type)
         if not isinstance(spec, StructConstructorSpec):
             return None
+        spec = replace(spec, instantiate=_refusing(spec.instantiate))
+        if not issubclass(info.type, AlgorithmConfig | Config):  # pyright: ignore[reportArgumentType]
+            return spec
         return replace(spec, fields=tuple(_narrowed(item) for item in spec.fields))
 
     @registry.primitive_rule
@@ -183,6 +184,20 @@ def _registry() -> ConstructorRegistry:
         return _WORD if info.type == Option else None
 
     return registry
+
+
+class _Refused(Exception):
+    """A value that a check of ours refuses. tyro makes a panel of a ValueError; ours is a line."""
+
+
+def _refusing(make: Any) -> Any:
+    def made(*values: Any, **named: Any) -> Any:
+        try:
+            return make(*values, **named)
+        except ValueError as error:
+            raise _Refused(str(error)) from error
+
+    return made
 
 
 def _narrowed(item: Any) -> Any:
@@ -205,15 +220,20 @@ def _is_part(annotation: Any) -> bool:
     return isinstance(annotation, type) and any(issubclass(annotation, base) for base in PARTS)
 
 
+NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+"""A number as in JSON."""
+
+
 def read_option(word: str) -> Option:
-    """A word as the value of an option: true, false, a number, or text."""
-    if word in ("True", "False"):
-        return word == "True"
-    try:
-        value = json.loads(word)
-    except ValueError:
+    """A word as the value of an option: true, false, a number as in JSON, or text."""
+    if word.lower() in ("true", "false"):
+        return word.lower() == "true"
+    if word in ("NaN", "Infinity", "-Infinity"):
+        return float(word)  # which is refused where it is used
+    found = NUMBER.fullmatch(word)
+    if found is None:
         return word
-    return value if isinstance(value, bool | int | float) else word
+    return float(word) if found[2] or found[3] else int(word)
 
 
 _WORD: PrimitiveConstructorSpec[Any] = PrimitiveConstructorSpec(

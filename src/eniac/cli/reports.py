@@ -12,7 +12,7 @@ from rich.console import Console
 
 from eniac.cli.commands import Flag, Folder, parse
 from eniac.cli.show import certificate_tables, cover_table, evaluation_table
-from eniac.errors import ConfigError
+from eniac.errors import ConfigError, require
 
 EVALUATE = """Play fresh episodes with the newest policies of a run and report returns.
 
@@ -304,10 +304,8 @@ def certify(rest: list[str]) -> int:
 
 def open_run(folder: Path) -> Any:
     """The run in `folder`; what was wrong with its checkpoints goes to standard error."""
-    from eniac.runs.cache import prepare_jax
     from eniac.runs.load import load_run
 
-    prepare_jax()
     run = load_run(folder)
     for warning in run.warnings:
         print(f"Warning: {warning}", file=sys.stderr)
@@ -315,7 +313,7 @@ def open_run(folder: Path) -> Any:
 
 
 def at_least(bound: int, **values: int | None) -> None:
-    """Refuses options below `bound`."""
+    """Refuses options below `bound`, and those that 32 bits cannot hold."""
     for name, value in values.items():
-        if value is not None and value < bound:
-            raise ConfigError(f"{name} is {value}; it must be {bound} or more.")
+        fits = value is None or bound <= value < 2**31
+        require(fits, name, value, f"{bound} or more, and below 2**31")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 from collections.abc import Iterator, Sequence
@@ -20,12 +21,19 @@ if TYPE_CHECKING:
 def report(console: Console, result: Any) -> int:
     """Says how a run ended. Returns the exit code: 0, or 128 and the signal that stopped it."""
     from eniac.runs.display import duration, show_returns
+    from eniac.runs.proposals import in_shell, longer_command, resume_command
 
-    path = result.path
+    path, epoch = result.path, result.progress.epoch
     if result.signal is not None:
-        text = f"Stopped after epoch {result.progress.epoch}, and saved. To go on:"
-        console.print(text, highlight=False)
-        console.print(f"  eniac resume {path}", highlight=False, soft_wrap=True, style="bold")
+        text = f"Stopped after epoch {epoch}, and saved. To go on:"
+        if not result.steps:
+            text = (
+                f"Stopped before epoch {epoch + 1}: nothing was trained in this session. To go on:"
+            )
+        command = resume_command(path, result.config)
+        with contextlib.suppress(OSError):  # of a terminal that was closed
+            console.print(text, highlight=False)
+            console.print(f"  {command}", highlight=False, soft_wrap=True, style="bold")
         return 128 + result.signal
     shown = show_returns(result.progress.returns)
     rows = Table.grid(padding=(0, 2))
@@ -40,29 +48,21 @@ def report(console: Console, result: Any) -> int:
     name = result.config.algorithm.name
     console.print(Panel(rows, title=f"{name} on {result.config.env}", expand=False))
     # Outside the panel, which would break long paths: these are there to be copied.
+    run = in_shell(path)
     pictures = sorted((path / "figures").glob("*.png"))
     for what, text in (
         *(("picture ", picture) for picture in pictures),
         ("policy  ", path / "policy"),
-        ("cover   ", f"eniac cover {path}" if result.config.algorithm.has_cover else None),
-        ("watch it", f"eniac play {path}"),
-        ("judge it", f"eniac evaluate {path}"),
-        ("go on   ", _longer(result)),
+        ("cover   ", f"eniac cover {run}" if result.config.algorithm.has_cover else None),
+        ("watch it", f"eniac play {run}"),
+        ("judge it", f"eniac evaluate {run}"),
+        ("go on   ", longer_command(path, result.config, result.progress)),
     ):
         if text is None:
             continue
         line = Text.assemble("  ", (what, "dim"), f"  {text}")
         console.print(line, soft_wrap=True, highlight=False)
     return 0
-
-
-def _longer(result: Any) -> str | None:
-    """The command that makes a run twice as long, if its cover has room for that."""
-    epochs = 2 * result.progress.epoch
-    room = result.config.algorithm.max_epochs
-    if room is not None and epochs > room:
-        return None
-    return f"eniac resume {result.path} --epochs {epochs}"
 
 
 def evaluation_table(result: dict[str, Any]) -> Table:

@@ -11,9 +11,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.envs.base import Environment, Step
-from eniac.envs.exact import StaticArrays, check_count
+from eniac.envs.exact import StaticArrays, check_count, check_table
 from eniac.envs.mdp import TabularMDP
 from eniac.envs.pictures import draw_deep_sea
+from eniac.errors import shown
+from eniac.memory import require_memory
 
 MOVE_COST = 0.01
 
@@ -42,6 +44,7 @@ class DeepSea(Environment):
         check_count("size", size, 1)
         check_count("seed", seed, 0)
         self.size = int(size)
+        require_memory({"size": 4 * self.size**2}, f"a sea of size {shown(size)}")
         mapping = np.ones((size, size), np.int32)
         if randomize_actions:
             mapping = np.random.default_rng(seed).integers(2, size=(size, size), dtype=np.int32)
@@ -96,6 +99,7 @@ class DeepSea(Environment):
         Above the bottom row the last column is out of reach, and going right there pays nothing.
         """
         size, end = self.size, self.size**2
+        check_table(end + 1, 2)
         transition = np.zeros((end + 1, 2, end + 1))
         reward = np.zeros((end + 1, 2))
         mapping = self.right_action

@@ -9,6 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from eniac.errors import shown
+from eniac.memory import require_memory
+
 # Rows may come from float32 arithmetic, whose sums miss one by about 1e-7.
 SUM_TOLERANCE = 1e-6
 
@@ -79,7 +82,14 @@ def draw(key: PRNGKeyArray, cumulative_row: Float[Array, "outcomes"]) -> Int[Arr
     return jnp.sum(u >= cumulative_row, dtype=jnp.int32)
 
 
+def check_table(num_states: int, num_actions: int) -> None:
+    """Raise, before it is made, if the table of so many states and actions fits no memory."""
+    # transition[s, a, s'] as it is made, as it is kept, and its sums in float32
+    size = num_states * num_actions * num_states * (8 + 8 + 4)
+    require_memory({"its transitions": size}, f"a table of {shown(num_states)} states")
+
+
 def check_count(name: str, given: int, least: int) -> None:
     """Raise unless `given` is a whole number of `least` or more."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
-        raise ValueError(f"{name} is {given!r}; expected a whole number of {least} or more.")
+        raise ValueError(f"{name} is {shown(given)}; expected a whole number of {least} or more.")

@@ -12,9 +12,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.envs.base import Environment, Step
-from eniac.envs.exact import StaticArrays, check_count
+from eniac.envs.exact import StaticArrays, check_count, check_table
 from eniac.envs.mdp import TabularMDP
 from eniac.envs.pictures import draw_lock
+from eniac.errors import shown
+from eniac.memory import require_memory
 
 NUM_ACTIONS = 10
 DEAD = 2
@@ -54,6 +56,7 @@ class CombinationLock(Environment):
         check_count("length", length, 2)
         check_count("seed", seed, 0)
         self.length = int(length)
+        require_memory({"length": 4 * 8 * self.length}, f"a lock of length {shown(length)}")
         self.good_lock = int(seed) % 2
         streams = np.random.SeedSequence(int(seed)).spawn(2)
         codes = [np.random.default_rng(s).integers(NUM_ACTIONS, size=(length, 2)) for s in streams]
@@ -122,6 +125,7 @@ class CombinationLock(Environment):
     def tabular(self) -> TabularMDP:
         """The 6 length + 2 states with exact probabilities, and rewards in their own units."""
         length, end = self.length, 1 + 6 * self.length
+        check_table(end + 1, NUM_ACTIONS)
         transition = np.zeros((end + 1, NUM_ACTIONS, end + 1))
         reward = np.zeros((end + 1, NUM_ACTIONS))
         first = 1 + 3 * length * (np.arange(NUM_ACTIONS) >= 5)

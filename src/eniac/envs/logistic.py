@@ -5,8 +5,9 @@ from __future__ import annotations
 import equinox as eqx
 import numpy as np
 
-from eniac.envs.exact import StaticArrays, check_count
+from eniac.envs.exact import StaticArrays, check_count, check_table
 from eniac.envs.mdp import TableBacked, TabularMDP
+from eniac.memory import require_memory
 
 
 class LogisticMDP(TableBacked):
@@ -36,6 +37,9 @@ class LogisticMDP(TableBacked):
         check_count("seed", seed, 0)
         if not scale >= 1:
             raise ValueError(f"scale is {scale!r}; expected a number of 1 or more.")
+        check_table(num_actions * num_contexts + 2, num_actions)
+        each = num_actions * (dim + num_actions + 2) * 8
+        require_memory({"dim": num_actions * num_contexts * each}, "the features of a logistic MDP")
         rng = np.random.default_rng(seed)
         rooms = num_actions * num_contexts
         end = rooms + 1

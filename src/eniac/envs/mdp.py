@@ -12,8 +12,16 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from eniac.envs.base import Environment, Step
-from eniac.envs.exact import StaticArrays, check_count, check_distributions, cumulative, draw
+from eniac.envs.exact import (
+    StaticArrays,
+    check_count,
+    check_distributions,
+    check_table,
+    cumulative,
+    draw,
+)
 from eniac.envs.pictures import draw_table
+from eniac.memory import require_memory
 
 LEFT, RIGHT = 0, 1
 
@@ -231,6 +239,7 @@ def chain(length: int = 8, lure: float = 0.001) -> TabularMDP:
     Starts in the first state and never ends.
     """
     check_count("length", length, 2)
+    check_table(length, 2)
     states = np.arange(length)
     transition = np.zeros((length, 2, length))
     transition[states, LEFT, np.maximum(states - 1, 0)] = 1
@@ -250,6 +259,7 @@ def river_swim(num_states: int = 6) -> TabularMDP:
     0.0005, swimming at the right bank 1. Starts in the second or third state; never ends.
     """
     check_count("num_states", num_states, 3)
+    check_table(num_states, 2)
     last = num_states - 1
     transition = np.zeros((num_states, 2, num_states))
     transition[0, LEFT, 0] = 1
@@ -282,6 +292,7 @@ def random_mdp(
     check_count("num_actions", num_actions, 1)
     num_successors = num_states if num_successors is None else num_successors
     check_count("num_successors", num_successors, 1)
+    check_table(num_states, num_actions)
     if num_successors > num_states:
         raise ValueError(
             f"num_successors is {num_successors}, more than the {num_states} states there are."
@@ -305,6 +316,9 @@ def random_linear_mdp(
     check_count("num_states", num_states, 1)
     check_count("num_actions", num_actions, 1)
     check_count("dim", dim, 1)
+    check_table(num_states, num_actions)
+    rows = num_states * (num_actions + 1)
+    require_memory({"dim": rows * dim * 8}, "the features of a linear MDP")
     rng = _generator(seed)
     features = rng.dirichlet(np.ones(dim), size=(num_states, num_actions))
     measures = rng.dirichlet(np.ones(num_states), size=dim)

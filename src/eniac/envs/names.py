@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from eniac.envs.faults import FAILURES, raised
 from eniac.envs.registry import ENVS, without_version
-from eniac.errors import ConfigError, EniacError, one_line, suggestion
+from eniac.errors import ConfigError, EniacError, one_line, require_kinds, suggestion
 from eniac.lazy import import_named, import_users_module
 
 if TYPE_CHECKING:
@@ -263,6 +263,7 @@ def _from_gymnasium(
         )
 
     single = spec.entry_point is not None
+    _check_kinds(name, spec.entry_point if single else spec.vector_entry_point, options)
     try:
         first = make(None) if single else make_vector(1)
     except FAILURES as error:
@@ -325,6 +326,9 @@ def _from_envpool(
             f"{name} takes no {', '.join(map(repr, unknown))}; EnvPool's own options for it are "
             f"{', '.join(fields)}."
         )
+    kinds = zip(fields, envpool.make_spec(id).config, strict=True)
+    usual = inspect.Parameter.KEYWORD_ONLY
+    require_kinds(name, [inspect.Parameter(x, usual, default=y) for x, y in kinds], options)
     fixed = {**options, **_limit(horizon)}
     try:
         spec = envpool.make_spec(id, **fixed)
@@ -359,6 +363,7 @@ def _from_factory(
             raise ConfigError(
                 f"{name} cannot be called with {_names(options)}: {error}.{_takes(function)}"
             ) from error
+        require_kinds(name, signature.parameters.values(), options)
     draws = (
         signature is not None
         and "render_mode" not in options
@@ -506,13 +511,27 @@ def _signature(function: Any) -> inspect.Signature | None:
         return None
 
 
+def _check_kinds(name: str, function: Any, options: Mapping[str, Any]) -> None:
+    """Refuses options of another kind than a function takes. A string is an entry point."""
+    signature = _signature(_loaded(function)) if options else None
+    if signature is not None:
+        require_kinds(name, signature.parameters.values(), options)
+
+
+def _loaded(function: Any) -> Any:
+    if not isinstance(function, str):
+        return function
+    from gymnasium.envs.registration import load_env_creator
+
+    try:
+        return load_env_creator(function)
+    except (ImportError, AttributeError):  # whoever makes one says what is missing
+        return None
+
+
 def _takes(function: Any) -> str:
     """` It takes a, b=1.`, or nothing if that cannot be told. A string is an entry point."""
-    if isinstance(function, str):
-        from gymnasium.envs.registration import load_env_creator
-
-        function = load_env_creator(function)
-    signature = _signature(function)
+    signature = _signature(_loaded(function))
     if signature is None:
         return ""
     takes = [str(p.replace(annotation=p.empty)) for p in signature.parameters.values()]

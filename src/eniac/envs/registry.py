@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from eniac.errors import suggestion
+from eniac.errors import require_kinds, suggestion
 from eniac.lazy import resolve
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ def make(id: str, horizon: int | None = None, **parameters: Any) -> Environment:
     lock, which end by themselves. `parameters` go to the environment. A number in the place of
     `v0` sets its size: `make("CombinationLock-5")` is `make("CombinationLock-v0", length=5)`.
 
-    **Raises** ValueError for an unknown id, TypeError for an unknown parameter.
+    **Raises** ValueError for an unknown id or a value of another kind, TypeError for an unknown
+    parameter.
     """
     from eniac.envs.base import TimeLimit
 
@@ -134,11 +135,7 @@ def find(id: str, parameters: dict[str, Any]) -> tuple[Entry, dict[str, Any]]:
             f"{entry.id} takes no {', '.join(map(repr, unknown))}; it takes "
             f"{', '.join(f'{name}={default!r}' for name, default in entry.parameters.items())}."
         )
-    for name, value in parameters.items():
-        default = entry.parameters[name]
-        # A text such as "false" is true to Python, and a run would go on with the opposite.
-        if isinstance(default, bool) and not isinstance(value, bool):
-            raise TypeError(f"{name} of {entry.id} is {value!r}; it must be True or False.")
+    require_kinds(entry.id, inspect.signature(entry.factory).parameters.values(), parameters)
     return entry, parameters
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 
+from eniac.memory import require_memory
+
 Inputs = Float[np.ndarray, "states actions features"]
 
 
@@ -28,12 +30,16 @@ def group_equal(inputs: Inputs) -> Int[np.ndarray, "states actions"]:
 
 def one_hot_pairs(num_states: int, num_actions: int) -> Inputs:
     """A coordinate a pair: classes on these inputs are as rich as tables."""
-    return np.eye(num_states * num_actions).reshape(num_states, num_actions, -1)
+    pairs = num_states * num_actions
+    require_memory({"inputs": 8 * pairs**2}, f"a coordinate for each of {pairs:,} pairs")
+    return np.eye(pairs).reshape(num_states, num_actions, -1)
 
 
 def with_actions(states: Float[np.ndarray, "states numbers"], num_actions: int) -> Inputs:
     """The features of the state beside a one-hot of the action."""
-    num_states = len(states)
+    num_states, features = states.shape
+    size = 8 * num_states * num_actions * (features + num_actions)
+    require_memory({"inputs": size}, f"the features of {num_states:,} states")
     return np.concatenate(
         [
             np.broadcast_to(states[:, None], (num_states, num_actions, states.shape[1])),

@@ -13,7 +13,7 @@ from eniac.envs.lock import CombinationLock
 from eniac.envs.logistic import LogisticMDP
 from eniac.envs.mdp import LinearMDP
 from eniac.envs.registry import unwrap
-from eniac.errors import ConfigError, require, suggestion
+from eniac.errors import ConfigError, require, require_kinds, suggestion
 from eniac.functions.base import FunctionClass, check_class_bound
 from eniac.functions.finite import Finite
 from eniac.functions.glm import GeneralisedLinear
@@ -189,7 +189,8 @@ def _groups(shape: tuple[int, ...], groups: Any = None, num_groups: int | None =
 
 def _check_options(kind: type[FunctionClass], options: dict[str, Any]) -> set[str]:
     """The parameters of the constructor; a `ConfigError` for options that are none of them."""
-    taken = set(inspect.signature(kind.__init__).parameters) - {"self"}
+    parameters = inspect.signature(kind.__init__).parameters
+    taken = set(parameters) - {"self"}
     if kind is Aggregation:
         allowed = {"groups", "num_groups"}
     else:
@@ -200,4 +201,5 @@ def _check_options(kind: type[FunctionClass], options: dict[str, Any]) -> set[st
                 f"the class '{kind.name}' has no option {option!r}.{suggestion(option, allowed)} "
                 f"It takes gamma, bound, {', '.join(sorted(allowed))}."
             )
+    require_kinds(f"the class '{kind.name}'", parameters.values(), options)
     return taken

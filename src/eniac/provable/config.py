@@ -18,6 +18,7 @@ from eniac.envs.sources import HostEnv
 from eniac.envs.toy_text import tabular_from_gymnasium
 from eniac.errors import ConfigError, EniacError, require, require_choices
 from eniac.functions.make import make_function_class
+from eniac.memory import require_memory
 from eniac.provable.learner import ProvableLearner
 from eniac.provable.policies import StateIndexEnv
 from eniac.provable.presets import settings_for
@@ -34,6 +35,7 @@ class ProvableConfig(AlgorithmConfig):
     """
 
     always_ends = True
+    room_setting = "N"
 
     name: str = "eniac-spi-sample"
     """the algorithm's row in the table"""
@@ -202,6 +204,14 @@ class ProvableConfig(AlgorithmConfig):
         """
         return env if isinstance(env, HostEnv) else StateIndexEnv(env, table_of(env).num_states)
 
+    def memory(self, env: Environment | HostEnv, evaluation: Evaluation) -> dict[str, int]:
+        # A few arrays of numbers with an entry for each sample.
+        return {
+            "K": 12 * (self.K or 0),
+            "M": 24 * (self.M or 0),
+            "evaluation.episodes": 40 * evaluation.episodes,
+        }
+
     def build(
         self,
         env: Environment | HostEnv,
@@ -219,6 +229,9 @@ class ProvableConfig(AlgorithmConfig):
         del evaluation_env
         mdp = table_of(env)
         config = self.complete(mdp.num_actions)
+        # A policy and a critic for each update, in float32.
+        sizes = {"N x T": config.N * config.T * mdp.reward.size * 2 * 4}
+        require_memory(sizes, "what it keeps of all epochs")
         inner = mdp if isinstance(env, HostEnv) else unwrap(env)
         if isinstance(inner, StateIndexEnv):
             inner = unwrap(inner.env)

@@ -12,9 +12,11 @@ from jaxtyping import PRNGKeyArray
 
 from eniac.envs.base import Environment
 from eniac.envs.sources import HostEnv
+from eniac.memory import require_memory
 from eniac.runs.load import Run
 from eniac.sampling import make_sampler
 from eniac.sampling.base import Evaluation, summary
+from eniac.spaces import Spaces
 
 MAX_ENVS = 10
 """Environments of gymnasium's that are opened for an evaluation, where their number is free."""
@@ -26,6 +28,8 @@ Judge = Callable[[PRNGKeyArray, Any], dict[str, float]]
 @contextmanager
 def judge(env: Environment | HostEnv, evaluation: Evaluation) -> Iterator[Judge]:
     """Judges policies in `env`, in as many episodes as `evaluation` asks for."""
+    spaces = Spaces(env.observation_space, env.action_space)
+    require_memory(evaluation.memory(spaces), f"{evaluation.episodes:,} episodes side by side")
     host = isinstance(env, HostEnv)
     num_envs = (host and env.num_envs) or min(evaluation.episodes, MAX_ENVS)
     sampler = make_sampler(env, env, num_envs)

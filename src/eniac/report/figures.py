@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from eniac.errors import ConfigError, RunError, suggestion
+from eniac.errors import ConfigError, RunError, name_shown, shown, suggestion
 from eniac.runs.log import HEAD, METRICS, read_records
+from eniac.runs.reading import read_json
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -94,14 +94,16 @@ def _curves(run: Path, metric: str) -> tuple[str, list[tuple[np.ndarray, np.ndar
     if metric not in records[0]:
         names = [name for name in records[0] if name not in HEAD]
         raise ConfigError(
-            f"metric is {metric!r}; {run} has {', '.join(names)}.{suggestion(metric, names)}"
+            f"metric is {shown(metric)}; {run} has {', '.join(names)}.{suggestion(metric, names)}"
         )
     by_seed: dict[int, list[dict[str, Any]]] = {}
-    for record in records:
+    for number, record in enumerate(records, start=1):
+        if record.get("seed") is None or record.get("env_steps") is None:
+            raise RunError(f"line {number:,} of {run / METRICS} has no seed or no env_steps.")
         by_seed.setdefault(record["seed"], []).append(record)
     seeds = []
     for rows in by_seed.values():
-        points = [(row["env_steps"], row[metric]) for row in rows if row[metric] is not None]
+        points = [(row["env_steps"], row[metric]) for row in rows if row.get(metric) is not None]
         steps, values = zip(*points, strict=True) if points else ((0,), (np.nan,))
         seeds.append((np.array(steps, np.float64), np.array(values, np.float64)))
     return _label(run), seeds
@@ -109,10 +111,10 @@ def _curves(run: Path, metric: str) -> tuple[str, list[tuple[np.ndarray, np.ndar
 
 def _label(run: Path) -> str:
     try:
-        config = json.loads((run / "config.json").read_text())
+        config = read_json(run / "config.json")
         options = "".join(f" {k}={v}" for k, v in config["env_options"].items())
-        return f"{config['algorithm']['name']} on {config['env']}{options}"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return name_shown(f"{config['algorithm']['name']} on {config['env']}{options}")
+    except (FileNotFoundError, RunError, KeyError, TypeError, AttributeError):
         return run.name
 
 

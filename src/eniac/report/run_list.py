@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
-from eniac.errors import ConfigError
+from eniac.errors import ConfigError, RunError, shown
+from eniac.runs.reading import MAX_LOG, open_file, parse_json, read_json, reason
 
 _TAIL = 2**18
 """Bytes at the end of a log in which the last record of every seed is looked for first."""
@@ -40,57 +40,76 @@ def describe_run(folder: Path) -> dict[str, Any]:
     )
     row |= {"folder": str(folder), "problem": None}
     try:
-        config = json.loads((folder / "config.json").read_text())
-        row |= {
-            "algorithm": config["algorithm"]["name"],
-            "env": config["env"],
-            "seeds": config["seeds"],
-        }
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return row | {"problem": _reason("config.json", error)}
-    try:
-        last = _last_records(folder / "metrics.jsonl", config["seeds"])
-        if last:
-            returns = [r["return_mean"] for r in last if r.get("return_mean") is not None]
-            row |= {
-                "epochs": max(record["epoch"] for record in last),
-                "steps": sum(record["env_steps"] for record in last),
-                "return_mean": sum(returns) / len(returns) if returns else None,
-            }
-        else:
-            row |= {"epochs": 0, "steps": 0}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return row | {"problem": _reason("metrics.jsonl", error)}
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text())
-        row |= {"start": manifest["start"], "ended": manifest["ended"] or "not yet, or killed"}
-    except FileNotFoundError:
-        row["ended"] = "before it began"
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return row | {"problem": _reason("manifest.json", error)}
+        row |= _about_config(folder)
+        row |= _about_records(folder, row["seeds"])
+        row |= _about_manifest(folder)
+    except (OSError, RunError) as error:
+        told = str(error) if isinstance(error, RunError) else reason(error)
+        row["problem"] = told.replace(f"{folder}{os.sep}", "")  # which stands beside it
     return row
+
+
+def _about_config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    config = read_json(path)
+    algorithm = _get(path, config, "algorithm", dict)
+    return {
+        "algorithm": _get(path, algorithm, "name", str),
+        "env": _get(path, config, "env", str),
+        "seeds": _get(path, config, "seeds", int),
+    }
+
+
+def _about_records(folder: Path, num_seeds: int) -> dict[str, Any]:
+    path = folder / "metrics.jsonl"
+    last = _last_records(path, num_seeds)
+    if not last:
+        return {"epochs": 0, "steps": 0}
+    returns = [r["return_mean"] for r in last if isinstance(r.get("return_mean"), int | float)]
+    return {
+        "epochs": max(_get(path, record, "epoch", int) for record in last),
+        "steps": sum(_get(path, record, "env_steps", int) for record in last),
+        "return_mean": sum(returns) / len(returns) if returns else None,
+    }
+
+
+def _about_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / "manifest.json"
+    try:
+        manifest = read_json(path)
+    except FileNotFoundError:
+        return {"ended": "before it began"}
+    ended = _get(path, manifest, "ended", str | None)
+    return {"start": _get(path, manifest, "start", str), "ended": ended or "not yet, or killed"}
 
 
 def _last_records(path: Path, num_seeds: int) -> list[dict[str, Any]]:
     """The last record of every seed that has one."""
-    if not path.exists():
+    try:
+        file = open_file(path)
+    except FileNotFoundError:
         return []
-    with open(path, "rb") as file:
+    with file:
         size = file.seek(0, os.SEEK_END)
         for start in (max(size - _TAIL, 0), 0):
             file.seek(start)
-            lines = file.read().splitlines(keepends=True)
+            lines = file.read(MAX_LOG).splitlines(keepends=True)
             # The first line may be half of one, and the last is still being written without an end.
             whole = [line for line in lines[start > 0 :] if line.endswith(b"\n")]
-            last = {record["seed"]: record for record in map(json.loads, whole)}
+            try:
+                records = [parse_json(line) for line in whole]
+            except ValueError as error:
+                raise RunError(f"{path.name} is damaged: {error}.") from error
+            last = {_get(path, record, "seed", int): record for record in records}
             if len(last) >= num_seeds or start == 0:
                 return list(last.values())
     return []
 
 
-def _reason(name: str, error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"{name} has no {error.args[0]!r}"
-    if isinstance(error, OSError):
-        return f"{name} cannot be read: {error.strerror or error}"
-    return f"{name} is damaged: {error}"
+def _get(path: Path, table: Any, name: str, kind: Any) -> Any:
+    """What the table of a file says of `name`, which must be of this kind."""
+    if not isinstance(table, dict) or name not in table:
+        raise RunError(f"{path.name} has no {name!r}.")
+    if not isinstance(table[name], kind):
+        raise RunError(f"{path.name} is damaged: its {name} is {shown(table[name])}.")
+    return table[name]

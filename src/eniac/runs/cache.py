@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
+import re
 from pathlib import Path
 
 import jax
@@ -41,7 +43,7 @@ def use_compilation_cache() -> Path | None:
     root = os.environ.get("ENIAC_CACHE", "~/.cache/eniac")
     if not root:
         return None
-    identity = f"{_processor()} {jax.__version__} {os.environ.get('XLA_FLAGS', '')}"
+    identity = f"{processor()} {jax.__version__} {os.environ.get('XLA_FLAGS', '')}"
     name = "xla-" + hashlib.sha256(identity.encode()).hexdigest()[:16]
     folder = Path(root).expanduser() / name
     try:
@@ -60,16 +62,24 @@ def use_all_cores() -> None:
     """Makes every core that this process may use a device of JAX, for seeds to be spread over.
 
     A number that was already chosen is left alone. Does nothing once JAX has started its backend:
-    the number of devices is fixed from then on.
+    the number of devices is fixed from then on (`default_devices` tells what it would have been).
     """
+    if _chosen_devices() is None:
+        with contextlib.suppress(RuntimeError):
+            jax.config.update("jax_num_cpu_devices", num_cores())
+
+
+def default_devices() -> int:
+    """Devices that JAX has if a run is the first to use it: as many as were chosen, or cores."""
+    return _chosen_devices() or num_cores()
+
+
+def _chosen_devices() -> int | None:
     chosen = jax.config.values["jax_num_cpu_devices"]
-    flags = os.environ.get("XLA_FLAGS", "")
-    if (chosen is not None and chosen > 0) or "xla_force_host_platform_device_count" in flags:
-        return
-    try:
-        jax.config.update("jax_num_cpu_devices", num_cores())
-    except RuntimeError:
-        return
+    if chosen is not None and chosen > 0:
+        return chosen
+    flag = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    return int(flag[1]) if flag else None
 
 
 def num_cores() -> int:
@@ -79,7 +89,8 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Name and abilities of the processor, by lines."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

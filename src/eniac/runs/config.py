@@ -9,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import importlib.util
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
+import jax
 import tyro
 
 from eniac.algorithm1 import AlgorithmConfig, Learner
@@ -23,7 +25,8 @@ from eniac.envs.base import Environment
 from eniac.envs.faults import Hangs, impatient
 from eniac.envs.names import check_name, describe, env_from
 from eniac.envs.sources import HostEnv
-from eniac.errors import ConfigError, require
+from eniac.errors import ConfigError, require, shown
+from eniac.memory import require_memory
 from eniac.runs import dataclass_io
 from eniac.sampling.base import Evaluation
 
@@ -31,6 +34,9 @@ Option = bool | int | float | str
 
 GIVEN = "given: "
 """How the name of an environment begins that was given as an object, not by its name."""
+
+MOST_SEEDS = 10_000
+"""Seeds of one run, each of which has a log of its own open."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,14 @@ class Config:
         for name in (item.name for item in dataclasses.fields(self) if item.name != "algorithm"):
             value = dataclass_io.conform(hints[name], getattr(self, name), name)
             object.__setattr__(self, name, value)
+        _check_counts(self.algorithm, "algorithm")
+        require(self.horizon is None or self.horizon < 2**31, "horizon", self.horizon, _32_BITS)
+        for name, text in (
+            ("env", self.env),
+            *(("observation_keys", k) for k in self.observation_keys),
+        ):
+            most = dataclass_io.LONGEST_NAME
+            require(0 < len(text) <= most, name, text, f"of 1 to {most} characters")
         least = {"horizon": 1, "seed": 0, "seeds": 1, "epochs": 1, "steps": 1}
         for name, bound in (least | {"checkpoint_every": 1, "keep": 2}).items():
             value = getattr(self, name)
@@ -112,6 +126,7 @@ class Config:
         for name in ("seconds", "env_timeout"):
             value = getattr(self, name)
             require(value is None or value > 0, name, value, "more than 0")
+        require(self.seeds <= MOST_SEEDS, "seeds", self.seeds, f"{MOST_SEEDS:,} or less")
         require(self.seed + self.seeds <= 2**31, "seed", self.seed, "such that all are below 2**31")
         if not self.env.startswith(GIVEN):
             check_name(self.env)
@@ -141,6 +156,12 @@ class Config:
         rules = (self.epochs, self.steps, self.seconds, self.return_above)
         return any(rule is not None for rule in rules)
 
+    def ends_after(self, algorithm: Any) -> int | None:
+        """Epochs after which a run ends, if any; `algorithm` is this config's, resolved."""
+        if self.epochs is None and (algorithm.always_ends or not self.has_stop_rule):
+            return algorithm.default_epochs
+        return self.epochs
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON. `from_dict` is its inverse."""
         return dataclass_io.plain(self)
@@ -149,7 +170,7 @@ class Config:
     def from_dict(cls, data: Mapping[str, Any]) -> Config:
         """The config from plain data. Raises `ConfigError` for whatever does not belong there."""
         if not isinstance(data, Mapping):
-            raise ConfigError(f"A configuration is a table of fields, not {data!r}.")
+            raise ConfigError(f"A configuration is a table of fields, not {shown(data)}.")
         if "algorithm" not in data:
             raise ConfigError("algorithm is missing.")
         ready = {"algorithm": _build_algorithm(data["algorithm"])}
@@ -205,16 +226,15 @@ class Config:
             raise ConfigError(
                 f"{self.algorithm.name} cannot run on {self.env!r}: {error}"
             ) from error
-        epochs = self.epochs
-        if algorithm.always_ends or not self.has_stop_rule:
-            epochs = epochs or algorithm.default_epochs
+        epochs = self.ends_after(algorithm)
         config = replace(self, algorithm=algorithm, evaluation=evaluation, epochs=epochs)
         return Built(config, learner, judging, given)
 
     def default_out(self, now: datetime.datetime | None = None) -> Path:
         """Where a run goes whose `out` was not given."""
         date = (now or datetime.datetime.now()).strftime("%Y%m%d-%H%M%S")
-        env = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.env.split("/")[-1])
+        # Cut, because the name of the folder must fit too.
+        env = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.env.split("/")[-1])[:100]
         return Path("runs") / f"{self.algorithm.name}-{env}-{self.seed}-{date}"
 
 
@@ -228,11 +248,35 @@ class Built:
     given: Any = None
     """the environment that was given as an object, if one was"""
 
+    def require_memory(self) -> None:
+        """Raises a `ConfigError` if training would take more memory than there is, with about how
+        much. Nothing is asked for yet: arrays are counted by their shapes."""
+        what = f"{self.config.algorithm.name} on {self.config.env!r}"
+        sizes = self.config.algorithm.memory(self.env, self.config.evaluation)
+        require_memory(sizes, what)
+        arrays = [x for x in jax.tree.leaves(self.learner.shapes()) if hasattr(x, "dtype")]
+        state = sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays)
+        require_memory({**sizes, "the state of all seeds": self.config.seeds * state}, what)
+
+
+_32_BITS = "below 2**31: what is counted in a run has 32 bits"
+
+
+def _check_counts(settings: Any, path: str) -> None:
+    """Requires of every whole number among `settings`, and the parts in them, that arrays can be
+    of that size at all."""
+    for item in dataclasses.fields(settings):
+        value, name = getattr(settings, item.name), f"{path}.{item.name}"
+        if dataclasses.is_dataclass(value):
+            _check_counts(value, name)
+        for number in value if isinstance(value, tuple) else (value,):
+            require(not isinstance(number, int) or abs(number) < 2**31, name, value, _32_BITS)
+
 
 def _build_algorithm(data: Any) -> Any:
     if not isinstance(data, Mapping) or not isinstance(data.get("name"), str):
         raise ConfigError(
-            f"algorithm is {data!r}; it must be a table of fields, with the algorithm's name."
+            f"algorithm is {shown(data)}; it must be a table of fields, with the algorithm's name."
         )
     # The name says which dataclass it is, so that families of algorithms can have their own.
     return dataclass_io.build(type(find_algorithm(data["name"]).default), data, "algorithm")
@@ -242,7 +286,7 @@ def _check_algorithm(algorithm: Any) -> None:
     name = getattr(algorithm, "name", None)
     if not dataclasses.is_dataclass(algorithm) or not isinstance(name, str):
         raise ConfigError(
-            f"algorithm is {algorithm!r}; it must be an algorithm's hyper-parameters, for "
+            f"algorithm is {shown(algorithm)}; it must be an algorithm's hyper-parameters, for "
             "instance ALGORITHMS['ppo'].default."
         )
     expected = type(find_algorithm(name).default)

@@ -8,16 +8,26 @@ field, the value found and what is allowed.
 from __future__ import annotations
 
 import dataclasses
-import math
+import os
 import types
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from eniac.algorithms.parts import PARTS, find_part, part_name
-from eniac.errors import ConfigError, suggestion
+from eniac.errors import ConfigError, name_shown, shown, suggestion
 
 T = TypeVar("T")
+
+LARGEST_NUMBER = 3.4e38
+"""No setting is larger: the networks compute with 32 bits, in which there is nothing beyond."""
+LONGEST_TEXT = 4096
+"""Characters of the longest text, and of the longest path."""
+LONGEST_NAME = 255
+"""Characters of the longest name, and bytes of the longest that a file can have."""
+MOST_ITEMS = 10_000
+"""Entries of the longest list or table."""
 
 _WORDS = {
     bool: "true or false",
@@ -57,7 +67,7 @@ def build(cls: type[T], data: Any, path: str = "", ready: Mapping[str, Any] | No
     for name in data:
         if name not in fields:
             raise ConfigError(
-                f"{_join(path, name)} is not a field.{suggestion(str(name), fields)} "
+                f"{_join(path, name)} is not a field.{suggestion(name_shown(name), fields)} "
                 f"Fields of {path or 'the configuration'}: {', '.join(fields)}."
             )
     for name, field in fields.items():
@@ -76,8 +86,8 @@ def build(cls: type[T], data: Any, path: str = "", ready: Mapping[str, Any] | No
         return cls(**values)
     except ConfigError:
         raise
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise ConfigError(name_shown(str(error))) from error
 
 
 def check(instance: Any, path: str = "") -> None:
@@ -104,7 +114,7 @@ def conform(annotation: Any, value: Any, path: str) -> Any:
     if origin is tuple:
         return _conform_tuple(annotation, value, path)
     if origin is dict and isinstance(value, dict):
-        return {k: conform(arguments[1], v, _join(path, str(k))) for k, v in value.items()}
+        return _conform_table(annotation, value, path)
     if annotation in PARTS:
         return _conform_part(annotation, value, path)
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
@@ -135,6 +145,10 @@ def describe(annotation: Any) -> str:
 
 def _conform_union(annotation: Any, value: Any, path: str) -> Any:
     errors = []
+    if type(value) in get_args(annotation):
+        # Its own type says best what is wrong with it: a number that is too long for a whole one
+        # must not become a fraction.
+        return conform(type(value), value, path)
     for argument in get_args(annotation):
         try:
             return conform(argument, value, path)
@@ -165,6 +179,7 @@ def _conform_tuple(annotation: Any, value: Any, path: str) -> tuple[Any, ...]:
     arguments = get_args(annotation)
     if not isinstance(value, list | tuple):
         raise _wrong(path, value, describe(annotation))
+    _check_items(value, path)
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         arguments = (arguments[0],) * len(value)
     if len(arguments) != len(value):
@@ -173,25 +188,71 @@ def _conform_tuple(annotation: Any, value: Any, path: str) -> tuple[Any, ...]:
     return tuple(conform(argument, item, f"{path}[{i}]") for i, (argument, item) in items)
 
 
+def _conform_table(annotation: Any, value: dict[Any, Any], path: str) -> dict[str, Any]:
+    _check_items(value, path)
+    for name in value:
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not _is_plain(name):
+            raise _wrong(
+                f"a name in {path}",
+                name,
+                f"text of 1 to {LONGEST_NAME} characters, none of them a control character",
+            )
+    item = get_args(annotation)[1]
+    return {name: conform(item, each, _join(path, name)) for name, each in value.items()}
+
+
+def _check_items(value: Any, path: str) -> None:
+    if len(value) > MOST_ITEMS:
+        raise ConfigError(f"{path} has {len(value):,} entries; it may have {MOST_ITEMS:,}.")
+
+
 def _conform_scalar(annotation: Any, value: Any, path: str) -> Any:
     kind = get_origin(annotation) or annotation
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind is float and number:
-        if not math.isfinite(value):
-            raise _wrong(path, value, "a finite number")
+        # Compared before it is converted, which fails for whole numbers of 400 digits.
+        if not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
+            raise _wrong(path, value, f"a finite number, {LARGEST_NUMBER:g} at most")
         return float(value)
-    if kind is Path and isinstance(value, str):
-        return Path(value)
+    if kind is Path and isinstance(value, str | Path):
+        return _conform_path(value, path)
     # bool is a subclass of int in Python, but True is no count.
     truth_for_count = kind is int and isinstance(value, bool)
-    if isinstance(kind, type) and isinstance(value, kind) and not truth_for_count:
-        return value
-    raise _wrong(path, value, describe(annotation))
+    if not isinstance(kind, type) or not isinstance(value, kind) or truth_for_count:
+        raise _wrong(path, value, describe(annotation))
+    if kind is int and not -(2**63) <= value < 2**63:
+        raise _wrong(path, value, "a whole number of 64 bits, below 2**63")
+    if isinstance(value, str) and (len(value) > LONGEST_TEXT or not _is_plain(value)):
+        raise _wrong(
+            path,
+            value,
+            f"text of {LONGEST_TEXT} characters or less, none of them a control character",
+        )
+    return value
+
+
+def _conform_path(value: str | Path, path: str) -> Path:
+    text = str(value)
+    if not text or len(text) > LONGEST_TEXT or not _is_plain(text):
+        raise _wrong(
+            path,
+            text,
+            f"a path of 1 to {LONGEST_TEXT} characters, none of them a control character",
+        )
+    longest = max(Path(text).parts, key=lambda part: len(os.fsencode(part)), default="")
+    if len(os.fsencode(longest)) > LONGEST_NAME:
+        raise _wrong(path, text, f"a path whose names have {LONGEST_NAME} bytes or less each")
+    return Path(text)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether `text` can be a name: no control characters, and no halves of characters."""
+    return text.isprintable() or not any(unicodedata.category(x) in ("Cc", "Cs") for x in text)
 
 
 def _wrong(path: str, value: Any, allowed: str, hint: str = "") -> ConfigError:
-    return ConfigError(f"{path} is {value!r}; it must be {allowed}.{hint}")
+    return ConfigError(f"{path} is {shown(value)}; it must be {allowed}.{hint}")
 
 
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else str(name)
+def _join(path: str, name: object) -> str:
+    return f"{path}.{name_shown(name)}" if path else name_shown(name)

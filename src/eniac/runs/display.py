@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -16,6 +17,8 @@ from rich.text import Text
 from eniac.runs.config import Config
 from eniac.runs.progress import Progress, fraction
 
+_EPOCH = "Finishing the epoch, then saving"
+
 
 class Display:
     """Shows a run as it goes, on `console`. In a terminal the picture is redrawn in place."""
@@ -26,6 +29,7 @@ class Display:
         self._live: Live | None = None
         self._spinner = Spinner("dots", style="cyan")
         self._status = "Starting"
+        self._to_finish = _EPOCH
         self._numbers: list[tuple[str, str]] = []
         self._done: float | None = None
         self._left = ""
@@ -33,33 +37,36 @@ class Display:
 
     def __enter__(self) -> Display:
         if self._console.is_terminal:
-            self._live = Live(
+            self._live = _Live(
                 console=self._console,
                 refresh_per_second=8,
                 transient=True,
                 get_renderable=self._render,
             )
-            self._live.start()
+            with _nobody_there():
+                self._live.start()
         return self
 
     def __exit__(self, *error: Any) -> None:
         if self._live is not None:
-            self._live.stop()
+            with _nobody_there():
+                self._live.stop()
             self._live = None
 
-    def say(self, text: str) -> None:
-        """What is going on, now that it is not an epoch."""
-        self._status = text
+    def say(self, text: str, to_finish: str = _EPOCH) -> None:
+        """What is going on, now that it is not an epoch; and what an interrupt has to wait for."""
+        self._status, self._to_finish = text, to_finish
         if self._live is None:
             self._print(text)
 
     def stopping(self) -> None:
         """An interrupt was noticed. Called by a signal handler, so nothing is printed here."""
-        self._status = "Finishing the epoch, then saving. Ctrl-C again aborts at once"
+        self._status = f"{self._to_finish}. Ctrl-C again aborts at once"
 
     def warn(self, text: str) -> None:
         """Something the user should know, which does not stop the run."""
-        self._console.print(Text(f"Warning: {text}", style="yellow"), soft_wrap=True)
+        with _nobody_there():
+            self._console.print(Text(f"Warning: {text}", style="yellow"), soft_wrap=True)
 
     def update(self, progress: Progress, steps_per_second: float) -> None:
         """After an epoch of a run."""
@@ -78,7 +85,8 @@ class Display:
             self._print(line + (f"  {self._status}" if self._status else ""))
 
     def _print(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        with _nobody_there():
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _render(self) -> RenderableType:
         title = f"{self._config.algorithm.name} on {self._config.env}"
@@ -106,6 +114,18 @@ class Display:
             self._first = (self._done, now)
         done, since = self._done - self._first[0], now - self._first[1]
         return duration((1.0 - self._done) * since / done) if done > 0 else ""
+
+
+class _Live(Live):
+    def refresh(self) -> None:
+        with _nobody_there():
+            super().refresh()
+
+
+def _nobody_there() -> contextlib.AbstractContextManager[Any]:
+    """A terminal that was closed, or a pipe whose reader has ended, is no reason to end a run: it
+    goes on in silence. rich leaves the program when a pipe breaks."""
+    return contextlib.suppress(OSError, SystemExit)
 
 
 def show_returns(returns: np.ndarray) -> str:

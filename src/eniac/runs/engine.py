@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
+import jax
 import numpy as np
 from rich.console import Console
 
@@ -20,6 +19,7 @@ from eniac.runs.cache import prepare_jax
 from eniac.runs.checkpoint import (
     Checkpoint,
     checkpoint_path,
+    epoch_of,
     list_checkpoints,
     newest_checkpoint,
     save_checkpoint,
@@ -28,12 +28,23 @@ from eniac.runs.config import Built, Config
 from eniac.runs.diagnostics import Adviser, blame
 from eniac.runs.display import Display
 from eniac.runs.export import export_policies
-from eniac.runs.files import write_json
-from eniac.runs.load import Run, load_config
-from eniac.runs.log import METRICS, TIMINGS, Logs, Record, make_record
-from eniac.runs.manifest import Manifest
-from eniac.runs.program import Outcome, make_program, nonfinite_leaves
-from eniac.runs.progress import Progress, verdicts
+from eniac.runs.files import remove_leftovers, write_json
+from eniac.runs.folder import CONFIG, check_out, clear, remove_empty
+from eniac.runs.identity import Origin, Owner, changed, fingerprint, made_with, new_run
+from eniac.runs.load import NO_MANIFEST, Run, edits_of, load_asked, load_config
+from eniac.runs.lock import Writer
+from eniac.runs.log import Logs, Record, make_record
+from eniac.runs.manifest import Manifest, owner_of, read_manifest
+from eniac.runs.program import (
+    Outcome,
+    give_back_memory,
+    make_program,
+    nonfinite_leaves,
+    too_few_devices,
+)
+from eniac.runs.progress import Progress, rules_met, verdicts
+from eniac.runs.proposals import in_shell, longer_command, resume_command
+from eniac.runs.signals import Interrupted, Signals
 
 
 @dataclass(frozen=True)
@@ -69,16 +80,31 @@ def train(
 
     `env` is an environment of your own to learn in, instead of the one that the config names: one
     of gymnasium's, a vector environment, or a factory. Progress goes to `console`, by default
-    standard output. Raises `ConfigError` before any work if the configuration cannot be run,
-    `RunError` if the folder cannot be used, and `NonFiniteError` when NaN or infinity turns up;
-    what was saved by then stays. `finish` is called with a run that has come to its end.
+    standard output. Raises `ConfigError` before any work if the configuration cannot be run or
+    there is something in its folder, `RunError` if the folder cannot be used or memory runs out,
+    and `NonFiniteError` when NaN or infinity turns up; what was saved by then stays, and a run that
+    failed before anything was saved leaves nothing. `finish` is called with a run that has come to
+    its end.
     """
     prepare_jax()
     config = config.for_object(env)
-    built = config.build(env)
     folder = config.out or config.default_out()
-    _create(folder, config)
-    return _Session(folder, built, console or Console(), finish).run(None, [])
+    check_out(folder)
+    built = config.build(env)
+    built.require_memory()
+    console = console or Console()
+    with contextlib.closing(built.learner), _writing(folder, config, console) as writer:
+        check_out(folder)  # again, now that nobody else can begin one here
+        clear(folder)
+        asked = replace(config, out=folder).to_dict()
+        try:
+            write_json(folder / CONFIG, asked)
+            return _Session(writer, built, asked, console, finish).run(new_run(), None, [])
+        except Exception:
+            if not list_checkpoints(folder / "checkpoints"):
+                with contextlib.suppress(OSError):
+                    clear(folder)
+            raise
 
 
 def resume(
@@ -89,92 +115,203 @@ def resume(
     steps: int | None = None,
     seconds: float | None = None,
     return_above: float | None = None,
+    accept_edited_config: bool = False,
     console: Console | None = None,
     finish: Finish | None = None,
 ) -> Result:
     """Continues the run in the folder `run` from its newest checkpoint, as if never interrupted.
 
-    Stop rules given here replace those of the run. A run that was interrupted before its first
-    checkpoint starts over. A run whose environment was given as an object needs it again: `env`.
+    Stop rules given here replace those of the run of the same name; if the run has come to its end,
+    they also replace all that it has met. A run that was interrupted before its first checkpoint
+    starts over. A run whose environment was given as an object needs it again: `env`.
+    Settings in config.json that decide results and were edited since are refused, because what
+    would follow is the result of neither; `accept_edited_config` takes them all the same.
     Raises as `train` does.
     """
     prepare_jax()
-    folder = Path(run)
-    config = load_config(folder)
-    rules = {
-        "epochs": epochs,
-        "steps": steps,
-        "seconds": seconds,
-        "return_above": return_above,
-    }
-    changes: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
-    config = replace(config, out=folder, **changes)
-    built = config.build(env)
-    session = _Session(folder, built, console or Console(), finish)
-    sizes = {name: _size(folder / name) for name in (METRICS, TIMINGS)}
-    shapes = session.program.shapes
-    checkpoint, warnings = newest_checkpoint(folder / "checkpoints", shapes, sizes)
-    if checkpoint is not None and all(verdicts(built.config, checkpoint.progress)):
-        met = sorted(set(verdicts(built.config, checkpoint.progress)))
+    folder, console = Path(run), console or Console()
+    rules = {"epochs": epochs, "steps": steps, "seconds": seconds, "return_above": return_above}
+    given: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
+    # Refuses a folder without a run, and rules that cannot be, before anything is written there.
+    config = replace(load_config(folder), **given)
+    with _writing(folder, config, console) as writer:
+        asked, config, manifest = load_asked(folder), load_config(folder), read_manifest(folder)
+        warnings = _look_for_edits(folder, manifest, asked, accept_edited_config)
+        built = replace(config, out=folder).build(env)
+        built.require_memory()
+        with contextlib.closing(built.learner):
+            session = _Session(writer, built, asked, console, finish)
+            warnings += [
+                f"Removed {path.name}, a write cut short." for path in remove_leftovers(folder)
+            ]
+            owner = owner_of(manifest)
+            if not manifest and not accept_edited_config:
+                owner = Owner(configs=frozenset({fingerprint(asked)}))
+            checkpoint, damage = newest_checkpoint(
+                folder / "checkpoints", session.program.shapes, owner, logs=folder
+            )
+            warnings += damage
+            session.take_rules(config, given, checkpoint)
+            if checkpoint is None:
+                return session.run(owner.run or new_run(), None, warnings)
+            warnings += [] if manifest else [NO_MANIFEST]
+            return session.run(checkpoint.origin.run, checkpoint, warnings)
+
+
+@contextlib.contextmanager
+def _writing(folder: Path, config: Config, console: Console) -> Iterator[Writer]:
+    """The right to write to the run in `folder`; what the machine has too little of, disk or
+    memory, in the user's words."""
+    began = False
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with Writer(folder, console.print) as writer:
+            began = True
+            yield writer
+    except (OSError, MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, OSError):
+            what = error.strerror or str(error)
+            trouble = f"Cannot write to {error.filename or folder}: {what}."
+        elif isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+            trouble = f"There is not enough memory: {_first_line(error)}"
+        else:
+            raise
+        gone = began and not folder.exists()
+        left = "The folder is gone, and what was saved there with it."
+        raise RunError(f"{trouble} {left if gone else _left(folder, config)}") from error
+    finally:
+        remove_empty(folder)
+
+
+def _left(folder: Path, config: Config) -> str:
+    """What there is to go on from after a failure."""
+    saved = list_checkpoints(folder / "checkpoints")
+    if not saved:
+        return "Nothing was saved yet."
+    return (
+        f"What was saved is still there, up to epoch {epoch_of(saved[0])}; when that is mended, "
+        f"continue with `{resume_command(folder, config)}`."
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    text = (str(error).splitlines() or [type(error).__name__])[0]
+    return f"{text[:200].rstrip('.')}."
+
+
+def _look_for_edits(
+    folder: Path, manifest: dict[str, Any], asked: dict[str, Any], accept: bool
+) -> list[str]:
+    """Refuses settings that were edited by hand since the run's last session, unless accepted."""
+    edited = edits_of(manifest, asked)
+    if not edited:
+        return []
+    told = f"was edited after the run began: {', '.join(edited)}"
+    if not accept:
+        path, run = in_shell(folder / CONFIG), in_shell(folder)
         raise ConfigError(
-            f"{folder} has already come to its end ({', '.join(met)}). To go on, set a later one: "
-            f"`eniac resume {folder} --epochs {2 * checkpoint.progress.epoch}`."
+            f"{folder / CONFIG} {told}. To go on with that would give the results of neither. Undo "
+            f"it; or start anew: `eniac train {path}`; or accept it: `eniac resume {run} "
+            "--accept-edited-config`."
         )
-    if changes:
-        _guarded(folder, lambda: write_json(folder / "config.json", config.to_dict()))
-    return session.run(checkpoint, warnings)
+    return [f"config.json {told}."]
 
 
 class _Session:
     """One stretch of a run, from its start or a checkpoint to its end or an interruption."""
 
-    def __init__(self, folder: Path, built: Built, console: Console, finish: Finish | None):
-        self.folder = folder
-        self.finish = finish
-        self.built = built
-        self.config = built.config
+    def __init__(
+        self,
+        writer: Writer,
+        built: Built,
+        asked: dict[str, Any],
+        console: Console,
+        finish: Finish | None,
+    ):
+        self.writer, self.folder = writer, writer.folder
+        self.built, self.config = built, built.config
+        self.asked = asked
+        """what config.json says"""
         self.program = make_program(built)
         self.console = console
+        self.finish = finish
 
-    def run(self, checkpoint: Checkpoint | None, warnings: list[str]) -> Result:
-        try:
-            return _guarded(self.folder, lambda: self._run(checkpoint, warnings))
-        finally:
-            self.program.close()
-            self.built.learner.close()
+    def take_rules(
+        self, config: Config, given: dict[str, Any], checkpoint: Checkpoint | None
+    ) -> None:
+        """Replaces the stop rules of `config`, that of the run, by those `given` for going on.
+
+        Of a run that has come to its end, the rules that it has met are dropped: whoever continues
+        it knows that they are met. **Raises** ConfigError if there is then nothing left to do.
+        """
+        progress = checkpoint.progress if checkpoint else Progress.start(self.config.seeds)
+        changes = dict(given)
+        if given and all(verdicts(self.config, progress)):
+            changes = dict.fromkeys(rules_met(self.config, progress)) | given
+        if changes:
+            config = replace(config, **changes)
+            rules = {name: getattr(config, name) for name in ("steps", "seconds", "return_above")}
+            epochs = config.ends_after(self.config.algorithm)
+            self.config = replace(self.config, epochs=epochs, **rules)
+        if all(verdicts(self.config, progress)):
+            met = ", ".join(sorted(set(verdicts(self.config, progress))))
+            command = longer_command(self.folder, self.config, progress)
+            how = f" To go on: `{command}`." if command else ""
+            raise ConfigError(f"{self.folder} has already come to its end ({met}).{how}")
+        if changes:
+            # Only these, so that config.json says no more than was asked for.
+            self.asked = self.asked | changes | {"out": str(self.folder)}
+            write_json(self.folder / CONFIG, self.asked)
+
+    def run(self, run: str, checkpoint: Checkpoint | None, warnings: list[str]) -> Result:
+        """Goes on from `checkpoint` until the end of the run, whose number is `run`."""
+        self._origin = Origin(run, fingerprint(self.asked), made_with(self.program.devices))
+        warnings = list(warnings)
+        if checkpoint is not None:
+            warnings += changed(checkpoint.origin.made_with, self._origin.made_with)
+        warnings += too_few_devices(self.program, self.config.seeds)
+        with contextlib.closing(self.program):
+            return self._run(checkpoint, warnings)
 
     def _run(self, checkpoint: Checkpoint | None, warnings: list[str]) -> Result:
         progress = checkpoint.progress if checkpoint else Progress.start(self.config.seeds)
-        manifest = Manifest(self.folder, self.config, progress.epoch, warnings)
+        for name in ("checkpoints", "figures"):
+            (self.folder / name).mkdir(exist_ok=True)
+        manifest = Manifest(
+            self.folder, self._origin.run, self.asked, self.config, progress.epoch, warnings
+        )
         offsets = checkpoint.offsets if checkpoint else {}
         try:
             logs = Logs(self.folder, self.config, offsets, progress.steps.tolist())
-            try:
-                with Display(self.console, self.config) as display, _Signals(display) as signals:
-                    for warning in warnings:
-                        display.warn(warning)
+            with (
+                contextlib.closing(logs),
+                Display(self.console, self.config) as display,
+                Signals(display.stopping) as signals,
+            ):
+                for warning in warnings:
+                    display.warn(warning)
 
-                    def warn(text: str) -> None:
-                        display.warn(text)
-                        manifest.warn(text)
+                def warn(text: str) -> None:
+                    display.warn(text)
+                    manifest.warn(text)
 
-                    result = self._loop(checkpoint, progress, logs, display, signals, warn)
-                    if result.signal is None:
-                        display.say("Writing the policy and the pictures")
-                        self._finish(result, warn)
-            finally:
-                logs.close()
+                result = self._loop(checkpoint, progress, logs, display, signals, warn)
+                if result.signal is None:
+                    finishing = "Writing the policy and the pictures"
+                    display.say(finishing, finishing)
+                    self._finish(result, warn)
         except BaseException as error:
             aborted = isinstance(error, KeyboardInterrupt)
             ended = "aborted" if aborted else f"failed: {type(error).__name__}: {error}"
             saved = list_checkpoints(self.folder / "checkpoints")
+            epoch = epoch_of(saved[0]) if saved else 0
             # If not even this can be written, the error says so already.
             with contextlib.suppress(OSError):
-                manifest.end(ended, _epoch_of(saved))
+                manifest.end(ended, epoch)
             if aborted:
                 raise KeyboardInterrupt(
-                    f"Aborted. What was saved stays, up to epoch {_epoch_of(saved)}: "
-                    f"`eniac resume {self.folder}` goes on from there."
+                    f"Aborted. What was saved stays, up to epoch {epoch}: "
+                    f"`{resume_command(self.folder, self.config)}` goes on from there."
                 ) from None
             raise
         manifest.end(result.ended, result.progress.epoch)
@@ -186,73 +323,106 @@ class _Session:
         progress: Progress,
         logs: Logs,
         display: Display,
-        signals: _Signals,
+        signals: Signals,
         warn: Callable[[str], None],
     ) -> Result:
-        start = progress
-        if checkpoint is None:
-            display.say("Preparing")
-            for text in self.built.learner.warnings():
-                warn(text)
-            states = self.program.init()
-            # Shows at once whether the folder can be written to, and gives every run a good state
-            # to fall back on.
-            self._save(states, progress, logs)
-        else:
-            states = self.program.place(checkpoint.state)
-        saved = progress.epoch
-        adviser = Adviser()
-        display.say("Compiling (the next start will be faster)")
-        self.program.compile(states)
+        start, adviser = progress, Adviser()
+        try:
+            states = self._prepare(checkpoint, progress, logs, display, signals, warn)
+        except Interrupted:
+            return self._result(start, progress, signals.caught, [])
         while True:
             reasons = verdicts(self.config, progress)
             active = np.array([not reason for reason in reasons])
             if not active.any() or signals.caught is not None:
                 break
-            try:
-                outcome, seconds = self._epoch(states, active, progress)
-            except RunError as error:
-                # An epoch leaves the states before it as they were: only itself is lost.
-                if saved != progress.epoch:
-                    self._save(states, progress, logs)
-                path = checkpoint_path(self.folder / "checkpoints", progress.epoch)
-                raise type(error)(f"{error} The last good checkpoint is {path}.") from error
+            outcome, seconds = self._epoch(states, progress, active, logs)
+            if progress is start:
+                _after_compiling(seconds)  # on the host, where programs are compiled when needed
             states = outcome.states
-            before = progress
-            progress = progress.advance(active, outcome.metrics, seconds)
+            before, progress = progress, progress.advance(active, outcome.metrics, seconds)
             records, speed = self._log(outcome, active, before, progress, logs)
             display.update(progress, speed)
             for text in (*self.program.events(), *adviser.advice(records)):
                 warn(text)
-            if progress.epoch % self.config.checkpoint_every == 0:
+            # By the seeds that go on: others may be further already, and stay there.
+            if progress.epochs[active].max() % self.config.checkpoint_every == 0:
                 self._save(states, progress, logs)
-                saved = progress.epoch
-        if saved != progress.epoch:
-            self._save(states, progress, logs)
+        self._save(states, progress, logs)
         self._states = states
+        interrupted = signals.caught if active.any() else None
+        return self._result(start, progress, interrupted, reasons)
+
+    def _prepare(
+        self,
+        checkpoint: Checkpoint | None,
+        progress: Progress,
+        logs: Logs,
+        display: Display,
+        signals: Signals,
+        warn: Callable[[str], None],
+    ) -> Any:
+        """The states to begin with, and a program that is ready to run. Nothing is lost by a signal
+        that comes meanwhile, so it is obeyed at once."""
+        self._saved = None if checkpoint is None else progress
+        if checkpoint is None:
+            display.say("Preparing")
+            for text in self.built.learner.warnings():
+                warn(text)
+            with signals.at_once():
+                states = self.program.init()
+            # Shows at once whether the folder can be written to, and gives every run a good state
+            # to fall back on.
+            self._save(states, progress, logs)
+        else:
+            states = self.program.place(checkpoint.state)
+        display.say("Compiling (the next start will be faster)")
+        clock = time.perf_counter()
+        with signals.at_once():
+            self.program.compile(states)
+        _after_compiling(time.perf_counter() - clock)
+        return states
+
+    def _epoch(
+        self, states: Any, progress: Progress, active: np.ndarray, logs: Logs
+    ) -> tuple[Outcome, float]:
+        """One epoch of the active seeds, and how long it took. If it fails, the state before it is
+        saved first."""
+        clock = time.perf_counter()
+        try:
+            try:
+                outcome = self.program.epoch(states, active, self.config.return_above)
+            except RunError as error:
+                raise type(error)(f"{error} It was in epoch {progress.epoch + 1}.") from error
+            seconds = time.perf_counter() - clock
+            _refuse_nonfinite(outcome, active, progress, self.config)
+        except Exception as error:
+            self.writer.check()
+            # Whatever comes of it, what went wrong first is what to tell.
+            with contextlib.suppress(Exception):
+                self._save(states, progress, logs)
+            if not isinstance(error, RunError):
+                raise
+            path = checkpoint_path(self.folder / "checkpoints", progress.epoch)
+            raise type(error)(f"{error} The last good checkpoint is {path}.") from error
+        self.writer.check()
+        return outcome, seconds
+
+    def _result(
+        self, start: Progress, progress: Progress, number: int | None, reasons: list[str]
+    ) -> Result:
         ended = ", ".join(sorted(set(filter(None, reasons))))
-        if active.any() and signals.caught is not None:
-            ended = f"interrupted by {signal.Signals(signals.caught).name}"
+        if number is not None:
+            ended = f"interrupted by {signal.Signals(number).name}"
         return Result(
             path=self.folder,
             config=self.config,
             progress=progress,
             ended=ended,
-            signal=signals.caught if active.any() else None,
+            signal=number,
             seconds=progress.seconds - start.seconds,
             steps=int((progress.steps - start.steps).sum()),
         )
-
-    def _epoch(self, states: Any, active: np.ndarray, progress: Progress) -> tuple[Outcome, float]:
-        """What the next epoch gives, and how many seconds it takes."""
-        clock = time.perf_counter()
-        try:
-            outcome = self.program.epoch(states, active, self.config.return_above)
-        except RunError as error:
-            raise type(error)(f"{error} It was in epoch {progress.epoch + 1}.") from error
-        seconds = time.perf_counter() - clock
-        _refuse_nonfinite(outcome, active, progress, self.config)
-        return outcome, seconds
 
     def _log(
         self,
@@ -288,9 +458,13 @@ class _Session:
         return records, speed
 
     def _save(self, states: Any, progress: Progress, logs: Logs) -> None:
+        """Saves `states`, unless they are saved already."""
+        if progress is self._saved:
+            return
         # The lines first: a checkpoint must never point beyond the end of its logs.
-        checkpoint = Checkpoint(states, progress, logs.sync())
+        checkpoint = Checkpoint(states, progress, logs.sync(), self._origin)
         save_checkpoint(self.folder / "checkpoints", checkpoint, self.config.keep)
+        self._saved = progress
 
     def _finish(self, result: Result, warn: Callable[[str], None]) -> None:
         export_policies(
@@ -305,63 +479,9 @@ class _Session:
             warn(warning)
 
 
-class _Signals:
-    """Turns the first SIGINT or SIGTERM into a wish to stop; a second SIGINT aborts at once."""
-
-    def __init__(self, display: Display):
-        self.caught: int | None = None
-        self._display = display
-        self._previous: dict[int, Any] = {}
-
-    def __enter__(self) -> _Signals:
-        # Python delivers signals to the main thread alone; elsewhere they are the caller's affair.
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and self.caught == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.caught = number
-        self._display.stopping()
-
-
-def _create(folder: Path, config: Config) -> None:
-    if (folder / "config.json").exists():
-        raise ConfigError(
-            f"{folder} already holds a run. Continue it with `eniac resume {folder}`, or choose "
-            "another folder with --out."
-        )
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder} is a file. Choose another folder with --out.")
-
-    def create() -> None:
-        for name in ("checkpoints", "figures"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        write_json(folder / "config.json", replace(config, out=folder).to_dict())
-
-    _guarded(folder, create)
-
-
-def _guarded(folder: Path, work: Any) -> Any:
-    """`work()`, with errors of the file system told in the user's words."""
-    try:
-        return work()
-    except OSError as error:
-        saved = list_checkpoints(folder / "checkpoints")
-        kept = (
-            f"What was saved is still there, up to epoch {_epoch_of(saved)}; when that is mended, "
-            f"continue with `eniac resume {folder}`."
-            if saved
-            else "Nothing was saved yet."
-        )
-        what = error.strerror or str(error)
-        raise RunError(f"Cannot write to {error.filename or folder}: {what}. {kept}") from error
+def _after_compiling(seconds: float) -> None:
+    if seconds > 1:  # else there was not much to compile, and it costs a tenth of that
+        give_back_memory()
 
 
 def _refuse_nonfinite(
@@ -375,11 +495,3 @@ def _refuse_nonfinite(
         if blamed is not None:
             where = f"in epoch {progress.epochs[k] + 1} of seed {config.seed_numbers[k]}"
             raise NonFiniteError(f"{blamed[0]} {where}.{blamed[1]}")
-
-
-def _epoch_of(checkpoints: list[Path]) -> int:
-    return int(checkpoints[0].stem.removeprefix("epoch-")) if checkpoints else 0
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0

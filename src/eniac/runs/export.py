@@ -6,7 +6,7 @@ network says which arrays it needs, and a file with anything else is refused.
 
 from __future__ import annotations
 
-import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,22 @@ import jax
 import jax.numpy as jnp
 
 from eniac.algorithm1 import Learner
-from eniac.errors import CheckpointError, ConfigError, RunError
+from eniac.errors import CheckpointError, ConfigError, RunError, name_shown, shown
+from eniac.networks import MOST_LAYERS
 from eniac.policies import actor_critic
 from eniac.provable.policies import TablePolicy
-from eniac.runs.checkpoint import FORMAT
 from eniac.runs.config import Config
+from eniac.runs.dataclass_io import conform
 from eniac.runs.files import write_json
 from eniac.runs.load import Run
 from eniac.runs.program import take_seed
 from eniac.runs.progress import Progress
-from eniac.runs.tensors import flatten, read_tensors, unflatten, write_tensors
+from eniac.runs.reading import read_json, reason
+from eniac.runs.tensors import flatten, read_header, read_tensors, unflatten, write_tensors
 from eniac.spaces import check_spaces, from_json
 
 POLICY = "policy.safetensors"
+FORMAT = 1
 
 
 def export_policies(
@@ -72,43 +75,59 @@ def export_run(run: Run, folder: Path) -> list[Path]:
 def load_policy(folder: Path | str) -> Any:
     """The policy that was exported to `folder`.
 
-    `folder` is that of one seed, or the one above it if there is only one. Raises
-    `CheckpointError` if the file is damaged or does not fit the configuration beside it, with the
-    difference.
+    `folder` is that of one seed, or the one above it if there is only one. Its files may be
+    symbolic links to files, as in the folders of a hub's cache. Raises `CheckpointError` if a file
+    is damaged, has NaN, or does not fit the configuration beside it, with the difference.
+
+    Whoever made the folder, loading it executes nothing, imports nothing that it names, builds no
+    environment, and takes about as much memory as its files have bytes.
     """
-    folder = _seed_folder(Path(folder))
-    path = folder / "config.json"
+    folder = Path(conform(Path, folder, "the folder"))
     try:
-        about = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from error
+        folder = _seed_folder(folder)
+        path = folder / "config.json"
+        about = read_json(path)
+    except FileNotFoundError:
+        raise RunError(f"{folder} has no config.json, which every exported policy has.") from None
+    except OSError as error:
+        raise RunError(f"{name_shown(str(folder))} cannot be read: {reason(error)}.") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT or "policy" not in about:
         raise RunError(f"{path} is not that of an exported policy of format {FORMAT}.")
+    numbers = sum(math.prod(spec.shape) for spec in read_header(folder / POLICY).specs.values())
     try:
-        like = _policy_shapes(about["policy"])
+        like = _policy_shapes(about["policy"], numbers)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
-    arrays, note = read_tensors(folder / POLICY)
+    arrays, note = read_tensors(folder / POLICY, like)
     for name in ("seed", "epoch", "env_steps"):
         if note.get(name) != about.get(name):
             raise CheckpointError(
-                f"{folder / POLICY} does not fit {path}: {name} is {note.get(name)} in the one and "
-                f"{about.get(name)} in the other."
+                f"{folder / POLICY} does not fit {path}: {name} is {shown(note.get(name))} in the "
+                f"one and {shown(about.get(name))} in the other."
             )
     return unflatten(like, arrays, folder / POLICY)
 
 
-def _policy_shapes(form: Any) -> Any:
-    """The shapes of a policy from its format, as `Learner.policy_format` gave it."""
+SHARE = 256
+"""A network has at least one weight for so many of the numbers it reads: a first layer has one or
+more for each; the filters for pictures have the least, one for each of their many channels."""
+
+
+def _policy_shapes(form: Any, num_weights: int) -> Any:
+    """The shapes of a policy from its format, as `Learner.policy_format` gave it.
+
+    A space that is far larger than a policy of `num_weights` numbers could read is refused before
+    its bounds are written out.
+    """
     kind = form.get("kind") if isinstance(form, dict) else None
     known = {
         "actor-critic": {"observation", "action", "hidden", "normalise_observations"},
         "table": {"num_states", "num_actions"},
     }
-    if kind not in known or form.keys() != known[kind] | {"kind"}:
+    if kind not in [*known] or form.keys() != known[kind] | {"kind"}:
         raise ConfigError(
-            f"policy is {form!r}; it must be a table with a kind, {' or '.join(known)}, and what "
-            "belongs to it."
+            f"policy is {shown(form)}; it must be a table with a kind, {' or '.join(known)}, and "
+            "what belongs to it."
         )
     if kind == "table":
         sizes = [form["num_states"], form["num_actions"]]
@@ -118,8 +137,11 @@ def _policy_shapes(form: Any) -> Any:
     _check_sizes(hidden)
     normalise = form["normalise_observations"]
     if not isinstance(normalise, bool):
-        raise ConfigError(f"normalise_observations is {normalise!r}; it must be true or false.")
-    spaces = from_json(form["observation"]), from_json(form["action"])
+        raise ConfigError(
+            f"normalise_observations is {shown(normalise)}; it must be true or false."
+        )
+    most = SHARE * num_weights
+    spaces = from_json(form["observation"], most), from_json(form["action"], most)
     check_spaces(*spaces)
     return eqx.filter_eval_shape(
         lambda: actor_critic(jax.random.key(0), *spaces, tuple(hidden), normalise)
@@ -128,8 +150,15 @@ def _policy_shapes(form: Any) -> Any:
 
 def _check_sizes(sizes: Any) -> None:
     whole = isinstance(sizes, list) and all(type(size) is int for size in sizes)
-    if not whole or not sizes or len(sizes) > 100 or not all(1 <= n <= 10**6 for n in sizes):
-        raise ConfigError(f"the sizes of a policy are {sizes!r}; they must be whole numbers, 1 up.")
+    if (
+        not whole
+        or not sizes
+        or len(sizes) > MOST_LAYERS
+        or not all(1 <= n <= 10**6 for n in sizes)
+    ):
+        raise ConfigError(
+            f"the sizes of a policy are {shown(sizes)}; they must be whole numbers, 1 up."
+        )
 
 
 def _seed_folder(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -19,13 +20,16 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     temporary = path.with_name(path.name + TEMPORARY)
     try:
-        with open(temporary, "wb") as file:
+        # Not into what is there already: a link could lead anywhere, and a pipe wait for ever.
+        temporary.unlink(missing_ok=True)
+        with open(temporary, "xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
 
@@ -45,8 +49,12 @@ def write_json(path: Path, data: dict[str, Any]) -> None:
 
 
 def remove_leftovers(folder: Path) -> list[Path]:
-    """Deletes what interrupted writes left in `folder`, and says what that was."""
-    leftovers = sorted(folder.glob(f"*{TEMPORARY}"))
+    """Deletes what interrupted writes left in `folder` and below, and says what that was.
+
+    Only for the one process that writes there: to any other, a file that is being written looks the
+    same as one that was cut short.
+    """
+    leftovers = sorted(folder.rglob(f"*{TEMPORARY}"))
     for path in leftovers:
         path.unlink(missing_ok=True)
     return leftovers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,18 @@ from typing import Any
 from eniac.algorithm1 import Learner
 from eniac.envs.base import Environment
 from eniac.envs.sources import HostEnv
-from eniac.errors import ConfigError, RunError
+from eniac.errors import ConfigError, RunError, shown
+from eniac.lazy import distrust
+from eniac.runs.cache import prepare_jax
 from eniac.runs.checkpoint import newest_checkpoint
 from eniac.runs.config import Built, Config
+from eniac.runs.dataclass_io import conform
+from eniac.runs.identity import edits
+from eniac.runs.manifest import owner_of, read_manifest
 from eniac.runs.program import make_program, take_seed
 from eniac.runs.progress import Progress
+from eniac.runs.proposals import resume_command
+from eniac.runs.reading import read_json
 
 
 @dataclass(frozen=True)
@@ -58,31 +64,59 @@ class Run:
 
 def load_config(folder: Path) -> Config:
     """The configuration of the run in `folder`, or a `ConfigError` if there is no run in it."""
-    path = folder / "config.json"
+    folder = Path(conform(Path, folder, "the folder"))
+    data = load_asked(folder)
+    distrust(folder)
     try:
-        data = json.loads(path.read_text())
+        return Config.from_dict(data)
+    except ConfigError as error:
+        raise ConfigError(f"{folder / 'config.json'}: {error}") from error
+
+
+def load_asked(folder: Path) -> dict[str, Any]:
+    """What the config.json in `folder` says, as plain data, or a `ConfigError` if there is none."""
+    try:
+        data = read_json(folder / "config.json")
     except FileNotFoundError:
         raise ConfigError(
             f"{folder} is not the folder of a run: it has no config.json. "
             "Give a folder that `eniac train` made."
         ) from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from error
-    try:
-        return Config.from_dict(data)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"{folder / 'config.json'} is {shown(data)}; it must be a table.")
+    return data
+
+
+def edits_of(manifest: dict[str, Any], asked: dict[str, Any]) -> list[str]:
+    """How the config.json that says `asked` was edited since the run's last session."""
+    before = manifest.get("config")
+    return edits(before, asked) if isinstance(before, dict) else []
+
+
+NO_MANIFEST = (
+    "manifest.json is missing or damaged, so that it is not known whether the checkpoints here are "
+    "of this run."
+)
 
 
 def load_run(folder: Path | str, env: Any = None) -> Run:
-    """The run in `folder`, from its newest checkpoint that is whole.
+    """The run in `folder`, from its newest checkpoint that can be used. Nothing is written.
 
     `env` is the environment of a run that was given one as an object.
     """
-    folder = Path(folder)
-    built = load_config(folder).build(env)
+    prepare_jax()
+    folder = Path(conform(Path, folder, "the folder"))
+    config = load_config(folder)
+    built = config.build(env)
     program = make_program(built)
-    checkpoint, warnings = newest_checkpoint(folder / "checkpoints", program.shapes)
-    if checkpoint is None:
-        raise RunError(f"{folder} has no checkpoint yet. Continue it with `eniac resume {folder}`.")
-    return Run(folder, built, checkpoint.state, checkpoint.progress, warnings)
+    manifest = read_manifest(folder)
+    found, warnings = newest_checkpoint(folder / "checkpoints", program.shapes, owner_of(manifest))
+    if found is None:
+        command = resume_command(folder, config)
+        raise RunError(f"{folder} has no checkpoint yet. Continue it with `{command}`.")
+    edited = edits_of(manifest, load_asked(folder))
+    if edited:
+        warnings.append(f"config.json was edited after the run began: {', '.join(edited)}.")
+    if not (manifest or read_manifest(folder)):  # it may have come with the first checkpoint
+        warnings.append(NO_MANIFEST)
+    return Run(folder, built, found.state, found.progress, warnings)

@@ -23,7 +23,9 @@ from tensorboardX.proto.event_pb2 import (
 from tensorboardX.record_writer import RecordWriter
 from tensorboardX.summary import scalar
 
+from eniac.errors import RunError, shown
 from eniac.runs.config import Config
+from eniac.runs.reading import read_json_lines, require_own
 
 METRICS = "metrics.jsonl"
 TIMINGS = "timings.jsonl"
@@ -96,9 +98,22 @@ def make_record(
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """The records of a log. A last line that is still being written is left out."""
-    text = path.read_text() if path.exists() else ""
-    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    """The records of a log, none if there is no log. A last line that is still being written is
+    left out. **Raises** `RunError` for a line that is no table of numbers."""
+    try:
+        records = read_json_lines(path)
+    except FileNotFoundError:
+        return []
+    for number, record in enumerate(records, start=1):
+        if not isinstance(record, dict) or not all(map(_is_number, record.values())):
+            raise RunError(
+                f"line {number:,} of {path} is {shown(record)}; it must be a table of numbers."
+            )
+    return records
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _number(value: Any) -> int | float | None:
@@ -117,6 +132,7 @@ class _Lines:
     """A file of JSON lines that is only ever appended to."""
 
     def __init__(self, path: Path, offset: int):
+        require_own(path)
         self._file = open(path, "ab")  # noqa: SIM115, closed by close()
         self._file.truncate(offset)
         self._file.seek(0, os.SEEK_END)

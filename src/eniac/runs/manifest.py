@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import platform
 import subprocess
@@ -14,8 +13,11 @@ from typing import Any
 import jax
 
 import eniac
+from eniac.errors import RunError
 from eniac.runs.config import Config
 from eniac.runs.files import write_json
+from eniac.runs.identity import Owner, fingerprint
+from eniac.runs.reading import read_json
 
 _PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium", "safetensors")
 
@@ -23,7 +25,16 @@ _PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium", "safeten
 class Manifest:
     """`manifest.json` of a run. Each start or resumption adds a session."""
 
-    def __init__(self, folder: Path, config: Config, epoch: int, warnings: list[str]):
+    def __init__(
+        self,
+        folder: Path,
+        run: str,
+        asked: dict[str, Any],
+        config: Config,
+        epoch: int,
+        warnings: list[str],
+    ):
+        """`asked` is what config.json says, `config` what it comes to, with nothing left open."""
         self._path = folder / "manifest.json"
         previous = read_manifest(folder)
         session = {
@@ -31,15 +42,18 @@ class Manifest:
             "end": None,
             "ended": None,
             "from_epoch": epoch,
+            "config": fingerprint(asked),
             "warnings": list(warnings),
             "versions": _versions(),
             "commit": _commit(),
             "machine": _machine(),
         }
         self._data: dict[str, Any] = {
+            "run": run,
             "algorithm": config.algorithm.name,
             "env": config.env,
             "seeds": list(config.seed_numbers),
+            "config": asked,
             "resolved": config.to_dict(),
             "start": previous.get("start", session["start"]),
             "end": None,
@@ -64,9 +78,18 @@ class Manifest:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a run, empty if it has none that can be read."""
     try:
-        return json.loads((folder / "manifest.json").read_text())
-    except (OSError, ValueError):
+        found = read_json(folder / "manifest.json")
+    except (FileNotFoundError, RunError):
         return {}
+    return found if isinstance(found, dict) and isinstance(found.get("sessions"), list) else {}
+
+
+def owner_of(manifest: dict[str, Any]) -> Owner:
+    """The run that a manifest is of, as far as it says."""
+    run, sessions = manifest.get("run"), manifest.get("sessions", [])
+    found = [session.get("config") for session in sessions if isinstance(session, dict)]
+    configs = frozenset(each for each in found if isinstance(each, str))
+    return Owner(run if isinstance(run, str) else None, configs or None)
 
 
 def _now() -> str:

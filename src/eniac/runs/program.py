@@ -9,6 +9,8 @@ same machine gives the same bits.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -21,6 +23,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from jaxtyping import Array, Bool, Float, UInt
 
 from eniac.algorithm1 import Learner, epoch
+from eniac.runs.cache import default_devices
 from eniac.runs.config import Built
 from eniac.sampling.compiled import when
 
@@ -48,6 +51,11 @@ class Program(Protocol):
     @property
     def shapes(self) -> Any:
         """The states of all seeds, or their shapes."""
+        ...
+
+    @property
+    def devices(self) -> int:
+        """Devices that one program is spread over."""
         ...
 
     def init(self) -> Any:
@@ -86,10 +94,12 @@ class CompiledProgram:
     def __init__(self, learner: Learner[Any], seeds: list[int]):
         self.seeds = np.array(seeds, np.uint32)
         devices = jax.devices()
-        # Every device must get the same number of seeds.
-        count = max(n for n in range(1, len(devices) + 1) if len(seeds) % n == 0)
+        self.devices = devices_for(len(seeds), len(devices))
         mesh = jax.make_mesh(
-            (count,), ("seeds",), axis_types=(AxisType.Auto,), devices=devices[:count]
+            (self.devices,),
+            ("seeds",),
+            axis_types=(AxisType.Auto,),
+            devices=devices[: self.devices],
         )
         spec = PartitionSpec("seeds")
         self._sharding = NamedSharding(mesh, spec)
@@ -121,7 +131,9 @@ class CompiledProgram:
 
     def init(self) -> Any:
         seeds = jax.device_put(self.seeds, self._sharding)
-        return interruptible(lambda: jax.block_until_ready(self._start(seeds)))
+        # As `place` has them: where arrays lie is part of a program, and a run that is resumed has
+        # to compile, or find in the cache, the program that it began with.
+        return interruptible(lambda: jax.block_until_ready(self.place(self._start(seeds))))
 
     def place(self, states: Any) -> Any:
         return jax.device_put(states, self._sharding)
@@ -149,6 +161,28 @@ class CompiledProgram:
         return states, *jax.device_put((active, bound), self._sharding)
 
 
+def devices_for(num_seeds: int, num_devices: int) -> int:
+    """How many of the devices seeds are spread over: each must get the same number of them."""
+    return max(n for n in range(1, num_devices + 1) if num_seeds % n == 0)
+
+
+def too_few_devices(program: Program, num_seeds: int) -> list[str]:
+    """A warning, if seeds are spread over fewer devices than by default, because JAX was started
+    by somebody else before: then XLA compiles, and rounds, differently."""
+    wanted = devices_for(num_seeds, default_devices())
+    if not isinstance(program, CompiledProgram) or program.devices >= wanted:
+        return []
+    if jax.devices()[0].platform != "cpu":
+        return []
+    return [
+        f"JAX was started before this run, with {len(jax.devices())} of the "
+        f"{default_devices()} devices that it would have had, so that the seeds are computed on "
+        f"{program.devices} instead of {wanted}: slower, and results can differ in the last bits "
+        f"from those of the command line. Setting JAX_NUM_CPU_DEVICES={default_devices()} in the "
+        "environment, or using JAX only after `eniac.train` has begun, mends it."
+    ]
+
+
 def take_seed(states: Any, index: int) -> Any:
     """The state of one seed out of the stacked states of a run."""
 
@@ -169,6 +203,13 @@ def nonfinite_leaves(states: Any) -> dict[str, np.ndarray]:
         for path, leaf in jax.tree_util.tree_leaves_with_path(states)
         if jnp.issubdtype(leaf.dtype, jnp.inexact)
     }
+
+
+def give_back_memory() -> None:
+    """Returns to the system what compilers have freed, which is more than all else that a small run
+    has. glibc keeps it otherwise, in case it is asked for again; other systems do not."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def interruptible(function: Callable[[], T]) -> T:

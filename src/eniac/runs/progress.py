@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from eniac.errors import ConfigError, require
+from eniac.runs import dataclass_io
 from eniac.runs.config import Config
 
 
@@ -54,14 +56,35 @@ class Progress:
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Progress:
-        returns = [np.nan if value is None else value for value in data["returns"]]
+    def from_dict(cls, data: Any) -> Progress:
+        """The inverse of `to_dict`. **Raises** `ConfigError` for anything else."""
+        told = dataclass_io.build(_Told, data, "progress")
+        if not len(told.epochs) == len(told.steps) == len(told.returns) > 0:
+            raise ConfigError(
+                f"progress has {len(told.epochs)} epochs, {len(told.steps)} steps and "
+                f"{len(told.returns)} returns; it must have one of each for every seed."
+            )
+        returns = [np.nan if value is None else value for value in told.returns]
         return cls(
-            np.array(data["epochs"], np.int64),
-            np.array(data["steps"], np.int64),
+            np.array(told.epochs, np.int64),
+            np.array(told.steps, np.int64),
             np.array(returns, np.float64),
-            float(data["seconds"]),
+            told.seconds,
         )
+
+
+@dataclass(frozen=True)
+class _Told:
+    """`Progress` as it is written."""
+
+    epochs: tuple[int, ...]
+    steps: tuple[int, ...]
+    returns: tuple[float | None, ...]
+    seconds: float
+
+    def __post_init__(self):
+        for number in (*self.epochs, *self.steps, self.seconds):
+            require(number >= 0, "a number in progress", number, "0 or more")
 
 
 def verdicts(config: Config, progress: Progress) -> list[str]:
@@ -70,20 +93,31 @@ def verdicts(config: Config, progress: Progress) -> list[str]:
     A seed's verdict depends on that seed alone (but for the clock, which is common to all), so
     that it stops where a run of that seed by itself would.
     """
+    return [next(iter(met.values()), "") for met in _met(config, progress)]
 
-    def verdict(epochs: int, steps: int, mean_return: float) -> str:
+
+def rules_met(config: Config, progress: Progress) -> set[str]:
+    """The names of all stop rules that any seed has met."""
+    return {name for met in _met(config, progress) for name in met}
+
+
+def _met(config: Config, progress: Progress) -> list[dict[str, str]]:
+    """For each seed the stop rules that it has met: their names, and in words."""
+
+    def met(epochs: int, steps: int, mean_return: float) -> dict[str, str]:
+        found: dict[str, str] = {}
         if config.return_above is not None and mean_return > config.return_above:
-            return f"return above {config.return_above:g}"
+            found["return_above"] = f"return above {config.return_above:g}"
         if config.epochs is not None and epochs >= config.epochs:
-            return f"{config.epochs} epochs"
+            found["epochs"] = f"{config.epochs} epochs"
         if config.steps is not None and steps >= config.steps:
-            return f"{config.steps:,} steps"
+            found["steps"] = f"{config.steps:,} steps"
         if config.seconds is not None and progress.seconds >= config.seconds:
-            return f"{config.seconds:g} seconds"
-        return ""
+            found["seconds"] = f"{config.seconds:g} seconds"
+        return found
 
     return [
-        verdict(int(epochs), int(steps), float(mean_return))
+        met(int(epochs), int(steps), float(mean_return))
         for epochs, steps, mean_return in zip(
             progress.epochs, progress.steps, progress.returns, strict=True
         )

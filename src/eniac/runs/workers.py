@@ -33,6 +33,8 @@ class HostProgram:
     States are stacked over the seeds, and NumPy's: JAX would make 32 bits of 64.
     """
 
+    devices = 1
+
     def __init__(self, built: Built):
         self._built = built
         self.seeds = list(built.config.seed_numbers)
@@ -169,7 +171,7 @@ class _Worker:
 
     def close(self) -> None:
         self.connection.close()
-        self._process.terminate()
+        self._process.kill()
         self._process.wait()
 
 

@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.errors import require
 from eniac.policies import ActorCritic
-from eniac.spaces import Spaces
+from eniac.spaces import Spaces, element_bytes, emitted
 
 AnyArray = jax.Array | np.ndarray
 """JAX's inside a program, NumPy's where Python steps the environments."""
@@ -106,7 +106,13 @@ class Evaluation:
     def __post_init__(self):
         for name in ("episodes", "horizon", "first"):
             value = getattr(self, name)
-            require(value is None or value >= 1, f"evaluation.{name}", value, "1 or more")
+            fits = value is None or 1 <= value < 2**31
+            require(fits, f"evaluation.{name}", value, "1 or more, and below 2**31")
+
+    def memory(self, spaces: Spaces) -> dict[str, int]:
+        """Bytes that the episodes take at least, which are played side by side."""
+        each = element_bytes(spaces.observation) + element_bytes(emitted(spaces.action)) + 32
+        return {"evaluation.episodes": self.episodes * each}
 
 
 class Episodes(NamedTuple):

@@ -21,6 +21,12 @@ class UpdateRule(ABC):
     gamma: float
     """discount factor"""
 
+    def working_memory(self, row: int, hidden: tuple[int, ...]) -> dict[str, int]:
+        """Bytes that learning takes at least, beside the rollout and the memory, by setting: for
+        rows of `row` bytes and a network of these layers. It may be left out."""
+        del row, hidden
+        return {}
+
     @abstractmethod
     def init(self, policy: ActorCritic) -> Any:
         """The memory for a fresh `policy`."""

@@ -80,6 +80,11 @@ class PPO(UpdateRule):
         )
         return clipped(step, self.max_gradient_norm)
 
+    def working_memory(self, row: int, hidden: tuple[int, ...]) -> dict[str, int]:
+        # The layers forwards and backwards; a key a pass.
+        each = row + 8 * sum(hidden)
+        return {"update.minibatch": self.minibatch * each, "update.passes": 8 * self.passes}
+
     def init(self, policy: ActorCritic) -> Any:
         """A fresh state of the optimiser for `policy`."""
         return self.optimiser.init(eqx.filter(policy, eqx.is_inexact_array))
