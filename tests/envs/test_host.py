@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 import warnings
 
 import gymnasium
@@ -797,32 +796,6 @@ def test_no_jax_is_needed():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
-
-
-def test_a_step_of_a_vector_environment_costs_little_more_than_its_own():
-    class Still(NativeCounting):
-        """Does nothing, so what remains is our own work."""
-
-        def step(self, actions):
-            return self.result
-
-    vector = Still(64, AutoresetMode.NEXT_STEP)
-    envs = env_from(vector).open(64)
-    envs.begin(0)
-    none = np.zeros(64, bool)
-    vector.result = (vector._batch(), np.zeros(64), none, none, {})
-    actions = np.zeros(64, int)
-
-    def best(call):
-        times = []
-        for _ in range(30):
-            begin = time.perf_counter()
-            for _ in range(100):
-                call(actions)
-            times.append((time.perf_counter() - begin) / 100)
-        return min(times)
-
-    assert best(envs.step) - best(vector.step) < 20e-6  # about 2 µs on a quiet machine
 
 
 def test_lengths_of_the_counting_environment_vary():

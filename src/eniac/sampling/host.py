@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from eniac.envs.sources import HostEnv
-from eniac.envs.stepping import HostEnvs, HostStep
+from eniac.envs.stepping import HostEnvs
 from eniac.errors import RunError
 from eniac.policies import ActorCritic
 from eniac.sampling.base import (
@@ -36,6 +36,7 @@ from eniac.sampling.base import (
     decide,
     draw_actions,
 )
+from eniac.sampling.columns import Columns, Final
 from eniac.sampling.watch import Watch
 from eniac.spaces import Spaces, canonical, to_env
 
@@ -132,7 +133,7 @@ class HostSampler:
         # As a list, which JAX passes to a program faster than a tree of modules.
         weights, structure = jax.tree.flatten((policy, roll_in, draws))
         space = self.env.action_space
-        seen = _Columns(num_steps, num, observation, host.steps)
+        seen = Columns(num_steps, num, observation, host.steps)
         act, step, copy, now = 0.0, 0.0, 0.0, time.perf_counter()
         for t in range(num_steps):
             decision = [np.asarray(x) for x in self._act(structure, weights, t, observation)]
@@ -251,17 +252,17 @@ class HostSampler:
         self._restarted += len(told)
         self._events += [f"{text} It was replaced by a new one." for text in told]
 
-    def _final(self, seen: _Columns) -> _Final | None:
+    def _final(self, seen: Columns) -> Final | None:
         """The last observations of the episodes that were truncated, if there were any."""
         if not seen.finals:
             return None
         times, index, final = zip(*seen.finals, strict=True)
         observation = jax.tree.map(lambda *x: np.concatenate(x), *final)
         at = np.repeat(times, [len(i) for i in index])
-        return _Final(at, np.concatenate(index), self._observe(observation))
+        return Final(at, np.concatenate(index), self._observe(observation))
 
     def _complete(
-        self, policy: ActorCritic, seen: _Columns, final: _Final | None, observation: Any
+        self, policy: ActorCritic, seen: Columns, final: Final | None, observation: Any
     ) -> Trajectory:
         """The trajectory, with the values of the states that its steps led to."""
         last = np.asarray(self._value(policy, observation))
@@ -281,58 +282,6 @@ class HostSampler:
             seen.on_policy & seen.real,
             np.asarray(seen.real.sum(), np.int32),
         )
-
-
-class _Final(NamedTuple):
-    """The last observations of truncated episodes, and when and where these were."""
-
-    times: np.ndarray
-    envs: np.ndarray
-    observation: Any
-
-
-class _Columns:
-    """What a rollout sees, as arrays that are filled step by step. `start` is the number of steps
-    that the environments had taken before."""
-
-    def __init__(self, num_steps: int, num_envs: int, observation: Any, start: int):
-        def room(x: Any) -> np.ndarray:
-            return np.empty((num_steps, *x.shape), x.dtype)
-
-        shape, self.start = (num_steps, num_envs), start
-        self.observation = jax.tree.map(room, observation)
-        self.action: Any = None
-        self.log_prob, self.value = (np.empty(shape, np.float32) for _ in range(2))
-        self.reward = np.empty(shape, np.float32)
-        self.terminated, self.truncated, self.on_policy, self.real = (
-            np.empty(shape, bool) for _ in range(4)
-        )
-        self.finals: list[tuple[int, np.ndarray, Any]] = []
-
-    def put_decision(self, t: int, observation: Any, decision: list[np.ndarray]) -> None:
-        action, self.log_prob[t], self.value[t], self.on_policy[t] = decision
-        if self.action is None:
-            self.action = np.empty((len(self.reward), *action.shape), action.dtype)
-        self.action[t] = action
-        jax.tree.map(lambda room, x: room.__setitem__(t, x), self.observation, observation)
-
-    def put_step(self, t: int, step: HostStep) -> None:
-        self.reward[t], self.terminated[t], self.truncated[t], self.real[t] = (
-            step.reward,
-            step.terminated,
-            step.truncated,
-            step.real,
-        )
-        if len(step.final_index):
-            # Copies: the memory may be the environments' own.
-            final = jax.tree.map(np.array, step.final_observation)
-            self.finals.append((t, np.array(step.final_index), final))
-        for i in step.failed:
-            # What is known of this episode is not to be trusted, and nothing follows it. That its
-            # last step counts as truncated keeps the next one apart; its value is used nowhere.
-            ends = np.flatnonzero(self.terminated[:t, i] | self.truncated[:t, i])
-            self.on_policy[ends[-1] + 1 if len(ends) else 0 : t + 1, i] = False
-            self.truncated[t, i] = True
 
 
 def _act(structure: Any, weights: list[Any], t: Any, observation: Any) -> Any:

@@ -6,7 +6,7 @@ sees, acts and is paid; what came first is to blame for what follows.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,32 +15,7 @@ from eniac.envs.faults import Fault
 from eniac.envs.stepping import HostEnvs
 from eniac.envs.value_check import ValueCheck
 from eniac.errors import NonFiniteError, RunError
-
-
-@runtime_checkable
-class Rollout(Protocol):
-    """What was seen: arrays of times and environments."""
-
-    @property
-    def observation(self) -> Any: ...
-    @property
-    def action(self) -> Any: ...
-    @property
-    def reward(self) -> np.ndarray: ...
-    @property
-    def start(self) -> int: ...
-
-
-@runtime_checkable
-class Final(Protocol):
-    """The last observations of truncated episodes, and when and where these were."""
-
-    @property
-    def times(self) -> np.ndarray: ...
-    @property
-    def envs(self) -> np.ndarray: ...
-    @property
-    def observation(self) -> Any: ...
+from eniac.sampling.columns import Columns, Final
 
 
 class Watch:
@@ -50,7 +25,7 @@ class Watch:
         self._values = ValueCheck(observation_space)
 
     def check_rollout(
-        self, envs: HostEnvs, seen: Rollout, final: Final | None, last: Any, num: int, paid: int
+        self, envs: HostEnvs, seen: Columns, final: Final | None, last: Any, num: int, paid: int
     ) -> None:
         """Raises RunError for the first wrong value in `num` decisions and `paid` rewards of a
         rollout, in what is `final` in it, and in the `last` observations (None: not there yet)."""
