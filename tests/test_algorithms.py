@@ -18,7 +18,7 @@ from eniac.updates.ppo import PPO
 from probes import PROBES, ContinuousActionMatters
 
 GAMMA = 0.8
-NUM_EPOCHS = 30
+NUM_EPOCHS = 90
 
 
 FEW = Evaluation(episodes=2)
@@ -44,7 +44,7 @@ def small(**ppo):
         updates_per_round=4,
         update=PPO(
             optimizer="adam",
-            learning_rate=1e-2,
+            learning_rate=5e-3,
             gamma=GAMMA,
             minibatch=80,
             passes=4,

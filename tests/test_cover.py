@@ -18,6 +18,7 @@ from eniac.cover import COVERS, Cover, LogDet, Uniform, log_det, uniform
 from eniac.errors import ConfigError
 from eniac.policies import actor_critic
 from eniac.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from eniac.runs.identity import Origin
 from eniac.runs.progress import Progress
 from eniac.spaces import Spaces
 from line import OPTIONS
@@ -93,7 +94,9 @@ def test_uniform_weights_are_one_over_the_count_and_zero_beyond(count):
 def test_a_cover_comes_back_from_a_checkpoint_bit_for_bit(tmp_path):
     cover = cover_of(1, 2).reweighted(jnp.asarray([0.25, 0.75, 0, 0]))
     progress = Progress(np.array([1]), np.array([1]), np.array([0.0]), 0.0)
-    path = save_checkpoint(tmp_path, Checkpoint(cover, progress, {}), keep=1)
+    path = save_checkpoint(
+        tmp_path, Checkpoint(cover, progress, {}, Origin("run", "settings", {})), keep=1
+    )
     loaded = load_checkpoint(path, jax.eval_shape(lambda: cover)).state
     assert jax.tree.structure(loaded) == jax.tree.structure(cover)
     assert same(loaded, cover)

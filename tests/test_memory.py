@@ -130,7 +130,6 @@ ABSURD = {
     "visits": (lambda: deep(visit_steps=10**15), "visit_steps is 1000000000000000"),
     "many visits": (lambda: deep(visit_steps=2 * 10**9), "for visit_steps"),
     "fits": (lambda: deep(bonus=replace(ENIAC.bonus, outer=10**9)), "bonus.outer x"),
-    "queries": (lambda: deep(bonus=replace(ENIAC.bonus, query_size=10**9)), "the state of all"),
     "RND's minibatch": (lambda: ppo(bonus=RND(minibatch=10**9)), "bonus.minibatch"),
     "features": (lambda: deep(bonus=Kernel(features=10**6)), "the state of all seeds"),
     "features of the cover": (lambda: deep(cover=LogDet(features=10**5)), "the state of all seeds"),

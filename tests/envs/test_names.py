@@ -411,6 +411,7 @@ def test_only_true_and_false_are_a_truth(name, option, value):
         ("Pendulum-v1", {"g": "ten"}, "g of Pendulum-v1 is 'ten'; it must be a number"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_text_is_no_number_and_a_number_no_text(name, options, words):
     refused(lambda: find_env(name, options), words)
 

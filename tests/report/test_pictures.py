@@ -26,6 +26,7 @@ from eniac.report.pictures import NoPicture, bonus_values, draw, draw_all, some_
 from eniac.report.views import Plane, view_of
 from eniac.runs.checkpoint import Checkpoint, save_checkpoint
 from eniac.runs.files import write_json
+from eniac.runs.identity import Origin
 from eniac.runs.program import take_seed
 from eniac.runs.progress import Progress
 
@@ -60,7 +61,8 @@ def _make(algorithm, env, folder, policies, seeds=1):
     states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
     run = Run(folder, built, states, Progress.start(seeds), [])
     (folder / "checkpoints").mkdir(parents=True)
-    save_checkpoint(folder / "checkpoints", Checkpoint(states, run.progress, {}), keep=2)
+    saved = Checkpoint(states, run.progress, {}, Origin("run", "settings", {}))
+    save_checkpoint(folder / "checkpoints", saved, keep=2)
     write_json(folder / "config.json", config.to_dict())
     record = {"epoch": 1, "round": 1, "seed": 0, "env_steps": 10, "return_mean": 1.0}
     (folder / "metrics.jsonl").write_text(json.dumps(record) + "\n")

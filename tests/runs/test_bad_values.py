@@ -135,6 +135,7 @@ def test_a_bad_value_is_refused_in_a_line_that_names_it(row, path, value, word):
     assert word in str(caught.value)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_random_configs_are_taken_or_refused_in_a_line_and_nothing_else():
     found = [judge_config(draw_config(seed)) for seed in range(300)]
     # Some of each: a generator that is always refused, or never, tests nothing.

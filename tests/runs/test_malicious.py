@@ -78,6 +78,7 @@ def test_a_malicious_run_executes_nothing_and_is_refused_in_a_line(
     "folder",
     ["", "nowhere", "a" * 300, "a\0b", "a\nb", "\ud800", "x/" * 3000, "/dev/zero", None, 3],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_a_folder_that_cannot_be_is_refused_in_a_line(load, folder):
     refused(lambda: load(folder))
 

@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import shutil
+from pathlib import Path
 
 import jax
 import pytest
@@ -93,7 +94,7 @@ def test_a_folder_that_cannot_be_made_is_told(toy_config, tmp_path, console):
     with pytest.raises(RunError, match=r"Cannot write to .*Not a directory\. Nothing was saved"):
         train(toy_config(out=tmp_path / "file" / "run"), console=console)
     with pytest.raises(RunError, match="Cannot write to /proc/run"):
-        train(toy_config(out="/proc/run"), console=console)
+        train(toy_config(out=Path("/proc/run")), console=console)
 
 
 SHORTAGES = {
