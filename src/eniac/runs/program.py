@@ -13,7 +13,7 @@ import contextlib
 import ctypes
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
@@ -224,4 +224,7 @@ def interruptible(function: Callable[[], T]) -> T:
 
     # A daemon, because a run that is aborted does not wait for the epoch to end.
     threading.Thread(target=work, daemon=True).start()
+    # In turns: a signal that another thread was given does not wake the one that handles it.
+    while not future.done():
+        wait([future], timeout=0.2)
     return future.result()
