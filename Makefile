@@ -7,7 +7,7 @@ RUN = .venv/bin/python -m
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow lint format bench lock clean venv
+.PHONY: help demo test test-slow lint format bench torture lock clean venv
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
@@ -36,6 +36,9 @@ format: venv ## rewrite the files in the project's format, and fix what lint can
 bench: ## speed against other libraries (sets up .venv-bench)
 	@tools/venv.sh .venv-bench requirements.lock benchmarks/requirements.lock
 	@.venv-bench/bin/python benchmarks/ppo_speed.py $(ARGS)
+
+torture: venv ## kills, flipped bits, bad configs and environments by the thousand (ARGS=--quick: a few)
+	@.venv/bin/python benchmarks/torture.py $(ARGS)
 
 lock: ## resolve requirements.lock anew (needs Python 3.11)
 	@tools/lock.sh

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -23,30 +23,57 @@ SMALL_COVER = SMALL | {"rounds": 1, "visit_steps": 16, "visit_envs": 4, "capacit
 SMALL_WIDTH = {"outer": 2, "inner": 2, "buffer_batch": 8, "query_batch": 4}
 
 
-def config_of(kind: str, folder: Path) -> Any:
-    """A small run of each kind: the toy, and the deep algorithms in both sorts of environment."""
+def config_of(kind: str, folder: Path, epochs: int | None = None, seeds: int | None = None) -> Any:
+    """A small run of each kind: the toy, and the algorithms in both sorts of environment.
+
+    `NAME-host` is in one of gymnasium's, NAME in one of ours.
+    """
     import toy
     from eniac import ALGORITHMS, Config, Evaluation
 
     judged = {"evaluation": Evaluation(episodes=2), "out": folder}
     if kind.startswith("toy"):
         algorithm = toy.Toy(on_host=kind == "toy-host")
-        often = {"epochs": 120, "checkpoint_every": 3, "keep": 2}
+        often = {"epochs": epochs or 120, "checkpoint_every": 3, "keep": 2}
         # Processes of its own would not know the toy.
-        often["seeds"] = 1 if algorithm.on_host else 2
+        often["seeds"] = 1 if algorithm.on_host else seeds or 2
         return Config(algorithm, env="Chain-4", horizon=5, **often, **judged)  # pyright: ignore
-    few = {"epochs": 6, "checkpoint_every": 2, "keep": 2}
-    if kind == "spi":
+    epochs = epochs or 6
+    few = {"epochs": epochs, "checkpoint_every": 2, "keep": 2, "seeds": seeds or 1}
+    name = kind.removesuffix("-host")
+    on_host = name != kind
+    if name == "spi":
         spi: Any = ALGORITHMS["eniac-spi-sample"].default
-        spi = replace(spi, N=6, K=50, T=2, M=50, m=5.0)
-        return Config(spi, env="DeepSea-3", **few, **judged)
-    name, _, where = kind.partition("-")
+        spi = replace(spi, N=epochs, K=50, T=2, M=50, m=5.0)
+        return Config(spi, env="FrozenLake-v1" if on_host else "DeepSea-3", **few, **judged)
     settings: Any = ALGORITHMS[name].default
     settings = replace(settings, **(SMALL_COVER if settings.has_cover else SMALL))
     if name == "eniac":
-        settings = replace(settings, bonus=replace(settings.bonus, **SMALL_WIDTH))
-    env = "FrozenLake-v1" if where == "host" else "Chain-4"
+        bonus = replace(settings.bonus, **SMALL_WIDTH)
+        settings = replace(settings, bonus=bonus, capacity=epochs + 2)
+    env = "FrozenLake-v1" if on_host else "Chain-4"
     return Config(settings, env=env, horizon=6, **few, **judged)
+
+
+def assert_same_run(whole: Path, other: Path, epochs: int) -> None:
+    """Requires the same bytes of two runs: log, state and policies; and nothing half written."""
+    import numpy as np
+
+    from eniac.runs.checkpoint import list_checkpoints
+    from eniac.runs.tensors import read_tensors
+
+    assert (other / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+    newest = [list_checkpoints(folder / "checkpoints")[0] for folder in (whole, other)]
+    assert newest[0].name == newest[1].name == f"epoch-{epochs:06d}.safetensors"
+    (a, _), (b, _) = map(read_tensors, newest)
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+    policies = sorted((whole / "policy").glob("*/policy.safetensors"))
+    assert policies
+    for policy in policies:
+        assert (other / policy.relative_to(whole)).read_bytes() == policy.read_bytes()
+    assert sorted(other.rglob("*.writing")) == []
 
 
 class Starter:
@@ -64,26 +91,38 @@ class Starter:
         )
 
     def run(
-        self, folder: Path, kind: str = "toy", kill_after: float | None = None, **job: Any
+        self,
+        folder: Path,
+        kind: str = "toy",
+        kill_after: float | None = None,
+        kill_when: str = "epoch ",
+        **job: Any,
     ) -> int:
-        """The exit code of a run, which is killed so many seconds after its first epoch if asked.
+        """The exit code of a run. If asked it is killed so many seconds after it has printed
+        `kill_when`, unless it has ended by then.
 
         `death` is `CALL:COUNT`: the process kills itself just before the COUNT-th call of
         `os.fsync`, `os.replace` or `Path.unlink`, or in the middle of the COUNT-th `write` of a
-        whole file. `cores` binds it to some of the machine's; with `jax_first` JAX is started
-        before; with `command` it is a command line that is run.
+        whole file. `cores` binds it to some of the machine's, `devices` is a number of JAX's; with
+        `jax_first` JAX is started before; with `command` it is a command line that is run.
+        `epochs` and `seeds` are those of the config.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         job |= {"folder": str(folder), "kind": kind, "output": str(self.output)}
+        self.output.write_text("")
         print(json.dumps(job), file=self.process.stdin, flush=True)
         number = int(self.process.stdout.readline())
         if kill_after is not None:
-            while "epoch " not in self.output.read_text():
-                time.sleep(0.001)
-            time.sleep(kill_after)
-            os.kill(number, signal.SIGKILL)
+            while kill_when not in self.output.read_text() and not self._ended(0.001):
+                pass
+            if not self._ended(kill_after):
+                os.kill(number, signal.SIGKILL)
         return int(self.process.stdout.readline())
+
+    def _ended(self, seconds: float) -> bool:
+        """Whether the process that was started ends within so many seconds."""
+        return bool(select.select([self.process.stdout], [], [], seconds)[0])
 
     def close(self) -> None:
         assert self.process.stdin is not None
@@ -147,6 +186,8 @@ def _work(job: dict[str, Any]) -> int:
 
     if "cores" in job:
         os.sched_setaffinity(0, job["cores"])
+    if "devices" in job:
+        jax.config.update("jax_num_cpu_devices", job["devices"])
     if job.get("jax_first"):
         jax.devices()
     if "death" in job:
@@ -158,7 +199,7 @@ def _work(job: dict[str, Any]) -> int:
     if (folder / "config.json").exists():
         resume(folder)
     else:
-        train(config_of(job["kind"], folder))
+        train(config_of(job["kind"], folder, job.get("epochs"), job.get("seeds")))
     return 0
 
 

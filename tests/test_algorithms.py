@@ -191,7 +191,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(diving):
 def test_a_round_counts_its_steps_and_reports_finite_numbers(diving):
     metrics = diving[1](0, 1)[1]
     assert metrics["steps"].tolist() == [16 * 10 * 4]
-    assert metrics["nonfinite_rewards"].tolist() == [0]
+    assert metrics["nonfinite"].tolist() == [0]
     for name, value in metrics.items():
         assert value.shape == (1,), name
         assert np.isfinite(value).all(), name

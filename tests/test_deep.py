@@ -121,7 +121,7 @@ def check(run, has_cover):
             steps += one * (n * ROUNDS + np.arange(ROUNDS) >= EXPLOIT_FROM)
         np.testing.assert_array_equal(metrics["steps"], steps)
         assert metrics["ran"].all()
-        assert not metrics["nonfinite_rewards"].any()
+        assert not metrics["nonfinite"].any()
         assert set(metrics) == set(run.metrics[0])
         for name, value in metrics.items():
             assert value.shape == (ROUNDS,)
@@ -255,9 +255,7 @@ def test_rounds_after_one_that_is_good_enough_are_left_out(stopping):
 def test_an_epoch_is_a_function_of_its_state(stopping):
     start, run = stopping
     one, other = (run(start, np.inf) for _ in range(2))
-    keys = lambda state: state._replace(  # noqa: E731
-        key=jax.random.key_data(state.key), evaluation_key=jax.random.key_data(state.evaluation_key)
-    )
+    keys = lambda state: state._replace(key=jax.random.key_data(state.key))  # noqa: E731
     assert same(keys(one[0]), keys(other[0]))
     assert same(one[1], other[1])
 
@@ -318,14 +316,13 @@ def test_the_exploring_policy_earns_the_larger_or_the_sum_and_the_exploiting_one
     run = jax.jit(
         lambda explores: learner.improve_policy(
             state,
-            (actor, envs, explores, 0, jax.random.key(1)),
-            (state.bonus, state.queries),
-            1,
+            (actor, envs, explores, jnp.asarray(False), jax.random.key(1)),
+            (state.bonus, state.queries, state.nonfinite),
         ),
         compiler_options=OPTIONS,
     )
     for explores in (True, False):
-        improved, _, (bonus, _), metrics = run(jnp.asarray(explores))
+        improved, _, (bonus, _, _), metrics = run(jnp.asarray(explores))
         rows, num = improved.memory
         rows = jax.tree.map(lambda x, num=num: np.asarray(x)[: int(num)], rows)
         # With a discount of 0 the return is the reward; the line pays the action.

@@ -102,7 +102,7 @@ class Learner:
         metrics = {
             "ran": jnp.asarray(True),
             "steps": jnp.asarray(7, jnp.int32),
-            "nonfinite_rewards": (epoch == (self.toy.bad_reward_at or -1)).astype(jnp.int32),
+            "nonfinite": 3 * (epoch == (self.toy.bad_reward_at or -1)).astype(jnp.int32),
             "loss": jnp.sum(table**2),
             "undefined": jnp.asarray(jnp.nan),
             **summary(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         NonFiniteError,
         RunError,
     )
+    from eniac.report.audit import audit_bonus
     from eniac.report.evaluate import evaluate_run
     from eniac.report.figures import learning_curves
     from eniac.report.play import play_episode, save_gif
@@ -42,6 +43,7 @@ __all__ = [
     "Run",
     "RunError",
     "__version__",
+    "audit_bonus",
     "evaluate_run",
     "export_run",
     "learning_curves",
@@ -60,6 +62,7 @@ __getattr__, __dir__ = lazy_names(
         "algorithms": ("ALGORITHMS",),
         "envs": ("make",),
         "errors": ("CheckpointError", "ConfigError", "EniacError", "NonFiniteError", "RunError"),
+        "report.audit": ("audit_bonus",),
         "report.evaluate": ("evaluate_run",),
         "report.figures": ("learning_curves",),
         "report.play": ("play_episode", "save_gif"),

@@ -21,11 +21,8 @@ Metrics = dict[str, Any]
 
 There are always `ran` (False for a round that was left out), `return_mean` (of the round's
 evaluation) and `steps` (environment steps that the round took, those of lines 6 to 9 with the
-first). Where networks act there are those of `NONFINITE` too."""
-
-NONFINITE = ("nonfinite_observations", "nonfinite_actions", "nonfinite_rewards")
-"""How many of them were NaN or infinite, counted where that first happened in a round. The first in
-this order that is not zero is the cause: an agent sees, acts, and is paid."""
+first). Where networks act there is `nonfinite` too, a place in `sampling.base.NONFINITE`: what
+was the first to be NaN or infinite."""
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -9,21 +10,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from eniac.algorithm1 import NONFINITE, Metrics
+from eniac.algorithm1 import Metrics
 from eniac.buffer import Buffer, Pairs, buffer_capacity
 from eniac.cover import Cover
 from eniac.draws import integers
 from eniac.policies import ActorCritic, actor_critic
 from eniac.rewards import RewardScale
 from eniac.sampling.base import (
-    AnyArray,
     Evaluation,
     RollIn,
     Sampler,
     Trajectory,
     first_nonfinite,
     flat,
-    nonfinite,
     on_policy_first,
     summary,
 )
@@ -31,9 +30,6 @@ from eniac.spaces import to_json
 
 if TYPE_CHECKING:
     from eniac.algorithms.deep import DeepConfig
-
-_EVALUATION = 0x65766C
-"""Tells the keys of evaluations from those that learning derives from the same seed."""
 
 
 class Actor(NamedTuple):
@@ -53,12 +49,11 @@ class State(NamedTuple):
     """
 
     key: PRNGKeyArray
-    evaluation_key: PRNGKeyArray
     epoch: Int[Array, ""]
     steps: Int[Array, ""]
     """environment steps taken in this epoch that no round has reported yet"""
-    nonfinite: Int[Array, "3"]
-    """what `sampling.base.nonfinite` found in these steps"""
+    nonfinite: Int[Array, ""]
+    """what `sampling.base.nonfinite` found first, if anything"""
     actors: Actor
     envs: Any
     cover: Cover | None
@@ -102,7 +97,7 @@ class DeepLearner:
         config, spaces = self.config, self.sampler.spaces
         keys = jax.random.split(jax.random.key(seed), 5)
         key, bonus_key, cover_key, env_key, actor_key = keys
-        actors = jax.vmap(self.new_actor)(jax.random.split(actor_key, len(self.roles)))
+        actors = jax.lax.map(self.new_actor, jax.random.split(actor_key, len(self.roles)))
         envs = ()
         if self.compiled:
             # Environments on the host are no arrays: they begin with the first rollout.
@@ -116,10 +111,9 @@ class DeepLearner:
             queries = Buffer.empty(spaces, self.num_queries).pairs
         return State(
             key=key,
-            evaluation_key=jax.random.fold_in(jax.random.key(seed), _EVALUATION),
             epoch=jnp.zeros((), jnp.int32),
             steps=jnp.zeros((), jnp.int32),
-            nonfinite=jnp.zeros(3, jnp.int32),
+            nonfinite=jnp.zeros((), jnp.int32),
             actors=actors,
             envs=envs,
             cover=cover,
@@ -187,7 +181,7 @@ class DeepLearner:
         state = state._replace(
             key=key,
             steps=state.steps + seen.num_steps,
-            nonfinite=self.sampler.pure(nonfinite)(seen),
+            nonfinite=self.sampler.pure(first_nonfinite)(state.nonfinite, seen),
         )
         return state, seen
 
@@ -224,35 +218,32 @@ class DeepLearner:
     def fit_bonus(self, state: State) -> State:
         """Line 9.
 
-        The paper's program gathers its query pairs while the exploring policy already learns, on
-        the bonus of before: `fit_after` updates, which the first round then leaves out.
+        The paper's program gathers its query pairs while the exploring policy already learns on
+        the bonus of before. With `fit_after` the fit waits for so many updates of line 10.
         """
-        if state.cover is None:
+        if state.cover is None or self.config.fit_after:
             return state
-        if self.config.fit_after:
-            key, improve_key = jax.random.split(state.key)
-            explores = jnp.asarray(True)
-            role = (take(state.actors, 0), take(state.envs, 0), explores, 0, improve_key)
-            shared = (state.bonus, state.queries)
-            changed = self.improve_policy(state, role, shared, self.config.fit_after)
-            actor, envs, (bonus, queries), metrics = changed
-            state = state._replace(
-                key=key,
-                actors=put(state.actors, 0, actor),
-                envs=put(state.envs, 0, envs),
-                bonus=bonus,
-                queries=queries,
-                steps=state.steps + metrics["steps"],
-                nonfinite=self.sampler.pure(first_of)(state.nonfinite, metrics["nonfinite"][None]),
-            )
         return self.sampler.pure(self._fit_bonus)(state)
 
     def _fit_bonus(self, state: State) -> State:
-        assert state.buffer is not None
-        assert state.queries is not None
         key, fit_key = jax.random.split(state.key)
-        bonus = self.config.bonus.fit(fit_key, state.bonus, state.buffer, state.queries)
+        critic = take(state.actors, 0).policy
+        bonus = self.fitted(fit_key, state, critic, state.bonus, state.queries)
         return state._replace(key=key, bonus=bonus)
+
+    def fitted(
+        self,
+        key: PRNGKeyArray,
+        state: State,
+        critic: ActorCritic,
+        bonus: Any,
+        queries: Pairs | None,
+    ) -> Any:
+        """b^n of the buffer in `state`."""
+        assert state.buffer is not None
+        assert queries is not None
+        rule = self.config.bonus
+        return rule.fit(key, rule.with_critic(bonus, critic), state.buffer, queries)
 
     def improve(self, state: State, until: Any) -> tuple[State, Metrics]:
         """Line 10: rounds in which each policy is improved, and the judged one evaluated."""
@@ -266,12 +257,12 @@ class DeepLearner:
             solved = solved | (ran & (metrics.get("return_mean", 0.0) > until))
             return (changing, solved), metrics | {"ran": ran}
 
-        unreported = (state.steps, state.nonfinite)
-        changing = (state.key, unreported, state.actors, state.envs, state.bonus, state.queries)
+        shared = (state.bonus, state.queries, state.nonfinite)
+        changing = (state.key, state.steps, state.actors, state.envs, shared)
         (changing, _), metrics = self.sampler.repeat(
             one_round, (changing, jnp.asarray(False)), jnp.arange(self.config.rounds)
         )
-        key, (steps, bad), actors, envs, bonus, queries = changing
+        key, steps, actors, envs, (bonus, queries, bad) = changing
         state = state._replace(
             key=key,
             epoch=state.epoch + 1,
@@ -292,8 +283,8 @@ class DeepLearner:
         `changing` is what a round changes of `state`: the rest is not carried through the loop.
         """
         config, sampler = self.config, self.sampler
-        key, (steps, bad), actors, envs, bonus, queries = changing
-        key, restart_key, *improve_keys = jax.random.split(key, 2 + len(self.roles))
+        key, steps, actors, envs, shared = changing
+        key, restart_key, judge_key, *improve_keys = jax.random.split(key, 3 + len(self.roles))
         now = state.epoch * config.rounds + number
         exploits = jnp.asarray(True)
         if state.cover is not None:
@@ -312,27 +303,25 @@ class DeepLearner:
 
             def improved(carry: Any):
                 actor, envs, shared = carry
-                done = self.improve_policy(
-                    state, (actor, envs, *how), shared, config.updates_per_round
-                )
+                done = self.improve_policy(state, (actor, envs, *how), shared)
                 return done[:3], done[3]
 
             (actor, envs, shared), metrics = sampler.when(active, improved, (actor, envs, shared))
             return shared, (actor, envs, metrics)
 
         explores = jnp.asarray([True, False][: len(self.roles)])
-        skip = jnp.where((number == 0) & explores, config.fit_after, 0)
+        fits = (number == 0) & explores
         active = jnp.stack([jnp.asarray(True), exploits][: len(self.roles)])
-        (bonus, queries), (actors, envs, metrics) = sampler.repeat(
+        shared, (actors, envs, metrics) = sampler.repeat(
             one_role,
-            (bonus, queries),
-            (actors, envs, active, explores, skip, jnp.stack(improve_keys)),
+            shared,
+            (actors, envs, active, explores, fits, jnp.stack(improve_keys)),
         )
-        evaluation_key = jax.random.fold_in(state.evaluation_key, now)
-        judged = sampler.evaluate(evaluation_key, take(actors, -1).policy, self.evaluation)
+        bonus, _, bad = shared
+        judged = sampler.evaluate(judge_key, take(actors, -1).policy, self.evaluation)
         report = {
-            "steps": steps + jnp.sum(metrics["steps"]),
-            **sampler.pure(nonfinite_metrics)(bad, metrics["nonfinite"]),
+            "steps": steps + jnp.sum(metrics.pop("steps")),
+            "nonfinite": bad,
             **sampler.counts(),
             **summary(judged, self.evaluation.first),
             **self.named(metrics),
@@ -340,87 +329,84 @@ class DeepLearner:
         }
         if state.cover is not None:
             report["cover/count"] = state.cover.count
-        unreported = (jnp.zeros_like(steps), jnp.zeros_like(bad))
-        return (key, unreported, actors, envs, bonus, queries), report
+        return (key, jnp.zeros_like(steps), actors, envs, shared), report
 
     def named(self, metrics: Metrics) -> Metrics:
         """The metrics of all roles, each under the name of its role."""
         if len(self.roles) == 1:
-            return {name: x[0] for name, x in metrics.items() if name not in ("steps", "nonfinite")}
+            return {name: x[0] for name, x in metrics.items()}
         return {
             f"{role}/{name}": x[i]
             for i, role in enumerate(self.roles)
             for name, x in metrics.items()
-            if name not in ("steps", "nonfinite") and (i == 0 or "bonus" not in name)
+            if i == 0 or "bonus" not in name
         }
 
     def improve_policy(
-        self, state: State, role: tuple[Any, ...], shared: tuple[Any, Any], num_updates: int
-    ) -> tuple[Actor, Any, tuple[Any, Any], Metrics]:
-        """Algorithm 2 for one policy: `num_updates` times, gather a rollout and learn from it; the
-        first `skip` of them are left out.
+        self, state: State, role: tuple[Any, ...], shared: tuple[Any, ...]
+    ) -> tuple[Actor, Any, tuple[Any, ...], Metrics]:
+        """Algorithm 2 for one policy: `updates_per_round` times, gather a rollout and learn from
+        it. If it `fits`, the bonus is fitted after `fit_after` of them.
 
-        `shared` are the bonus, which may change as the exploring policy goes, and the query pairs,
-        which are of its last rollout.
+        `shared` are the bonus, which may change as the exploring policy goes, the query pairs,
+        which are of its last rollout, and what was not finite, if anything.
         """
-        actor, parked, explores, skip, key = role
+        actor, parked, explores, fits, key = role
         config, sampler = self.config, self.sampler
-        begin_key, key = jax.random.split(key)
+        num_updates = config.updates_per_round
+        keys = jax.random.split(key, 2 + num_updates)
+        begin_key, fit_key, keys = keys[0], keys[1], keys[2:]
         envs = sampler.begin(begin_key, config.num_envs, parked)
+        fitted = sampler.pure(self.fitted)
 
         def one_update(carry: tuple[Any, ...], draw: tuple[Array, PRNGKeyArray]):
+            actor, envs, (bonus, queries, bad) = carry
             number, key = draw
-
-            def go(carry: tuple[Any, ...]):
-                actor, envs, (bonus, queries) = carry
-                reset_key, roll_key, rollout_key, learn_key = jax.random.split(key, 4)
-                if config.episodes == "episodic":
-                    envs = sampler.reset(reset_key, envs)
-                roll_in = None
-                if state.cover is not None:
-                    draw_roll_in = sampler.pure(self.draw_roll_in)
-                    roll_in = draw_roll_in(roll_key, state.cover)
-                envs, seen = sampler.rollout(
-                    rollout_key, actor.policy, envs, config.rollout_length, roll_in
+            if config.fit_after:
+                bonus, _ = sampler.when(
+                    fits & (number == config.fit_after),
+                    lambda bonus: (fitted(fit_key, state, actor.policy, bonus, queries), {}),
+                    bonus,
                 )
-                actor, bonus, queries, metrics = sampler.pure(self.learn)(
-                    learn_key, actor, bonus, queries, seen, explores
-                )
-                return (actor, envs, (bonus, queries)), metrics
-
-            if not config.fit_after:
-                return go(carry)
-            return sampler.when(number >= skip, go, carry)
+            reset_key, roll_key, rollout_key, *learn_keys = jax.random.split(key, 6)
+            if config.episodes == "episodic":
+                envs = sampler.reset(reset_key, envs)
+            roll_in = None
+            if state.cover is not None:
+                roll_in = sampler.pure(self.draw_roll_in)(roll_key, state.cover)
+            envs, seen = sampler.rollout(
+                rollout_key, actor.policy, envs, config.rollout_length, roll_in
+            )
+            actor, shared, metrics = sampler.pure(self.learn)(
+                learn_keys, actor, (bonus, queries, bad), seen, explores
+            )
+            return (actor, envs, shared), metrics
 
         (actor, envs, shared), metrics = sampler.repeat(
             one_update,
             (actor, envs, shared),
-            (jnp.arange(num_updates), jax.random.split(key, num_updates)),
+            (jnp.arange(num_updates), keys),
         )
-        ran = num_updates - skip
-        added = {
-            "steps": jnp.sum(metrics.pop("steps")),
-            "nonfinite": sampler.pure(first_nonfinite)(metrics.pop("nonfinite")),
-        }
-        mean = {name: jnp.sum(x) / ran for name, x in metrics.items()}
-        return actor, sampler.park(envs), shared, mean | added
+        steps = {"steps": jnp.sum(metrics.pop("steps"))}
+        mean = {name: jnp.mean(x) for name, x in metrics.items()}
+        return actor, sampler.park(envs), shared, mean | steps
 
     def learn(
         self,
-        key: PRNGKeyArray,
+        keys: Sequence[PRNGKeyArray],
         actor: Actor,
-        bonus: Any,
-        queries: Pairs | None,
+        shared: tuple[Any, ...],
         seen: Trajectory,
         explores: Bool[Array, ""],
-    ) -> tuple[Actor, Any, Pairs | None, Metrics]:
+    ) -> tuple[Actor, tuple[Any, ...], Metrics]:
         """What a policy makes of a rollout; the bonus counts where it `explores`."""
         config = self.config
-        online_key, query_key, update_key = jax.random.split(key, 3)
+        bonus, queries, bad = shared
+        bad = first_nonfinite(bad, seen)
+        online_key, query_key, update_key = keys
         pairs, num = pairs_of(seen)
         metrics = {
             "steps": seen.num_steps,
-            "nonfinite": nonfinite(seen),
             "reward": jnp.sum(seen.reward * seen.on_policy) / num,
         }
         scale = actor.scale
@@ -430,7 +416,7 @@ class DeepLearner:
         if config.bonus.coefficient:
             earned = jax.lax.cond(
                 explores,
-                lambda: jax.vmap(jax.vmap(bonus))(seen.observation, seen.action),
+                lambda: bonus.along(seen),
                 lambda: jnp.zeros_like(seen.reward),
             )
             metrics["bonus"] = jnp.sum(earned * seen.on_policy) / num
@@ -469,7 +455,7 @@ class DeepLearner:
             )
             known = policy.normaliser.update(encoded, jnp.arange(len(order)) < num)
             policy = eqx.tree_at(lambda p: p.normaliser, policy, known)
-        return Actor(policy, memory, scale), bonus, queries, metrics | update_metrics
+        return Actor(policy, memory, scale), (bonus, queries, bad), metrics | update_metrics
 
     def draw_queries(self, key: PRNGKeyArray, pairs: Pairs, num: Int[Array, ""]) -> Pairs:
         """As many of the first `num` pairs as a fit asks for."""
@@ -497,15 +483,6 @@ class DeepLearner:
             coin=coin < rule.epsilon,
             epsilon=jnp.asarray(rule.epsilon),
         )
-
-
-def first_of(before: Int[AnyArray, "3"], then: Int[AnyArray, "many 3"]) -> Int[Array, "3"]:
-    return first_nonfinite(jnp.concatenate([before[None], then]))
-
-
-def nonfinite_metrics(before: Int[AnyArray, "3"], then: Int[AnyArray, "many 3"]) -> Metrics:
-    """Such counts by name, of the first that are not zero."""
-    return dict(zip(NONFINITE, first_of(before, then), strict=True))
 
 
 def pairs_of(seen: Trajectory) -> tuple[Pairs, Int[Array, ""]]:

@@ -60,22 +60,18 @@ def permutation(
     def below_side(x: Array) -> Array:
         return ((x >> 16) * side) >> 16
 
-    def network(pair: tuple[Array, Array]) -> tuple[Array, Array]:
+    def one_round(i: Array, pair: tuple[Array, Array]) -> tuple[Array, Array]:
         left, right = pair
-        for i in range(ROUNDS):
-            moved = left + below_side(_mix(right ^ keys[i]))
-            left, right = right, jnp.where(moved >= side, moved - side, moved)
-        return left, right
+        moved = left + below_side(_mix(right ^ keys[i]))
+        return right, jnp.where(moved >= side, moved - side, moved)
 
-    def outside(pair: tuple[Array, Array]) -> Array:
-        return pair[0] * side + pair[1] >= count
-
-    def walk(pair: tuple[Array, Array]) -> tuple[Array, Array]:
-        again = outside(pair)
-        left, right = network(pair)
-        return jnp.where(again, left, pair[0]), jnp.where(again, right, pair[1])
+    def walk(carry: tuple[Array, tuple[Array, Array]]) -> tuple[Array, tuple[Array, Array]]:
+        under_way, pair = carry
+        moved = jax.lax.fori_loop(0, ROUNDS, one_round, pair)
+        left, right = (jnp.where(under_way, x, y) for x, y in zip(moved, pair, strict=True))
+        return under_way & (left * side + right >= count), (left, right)
 
     index = jnp.minimum(jnp.arange(capacity, dtype=jnp.uint32), count - 1)
-    pair = network((index // side, index % side))
-    left, right = jax.lax.while_loop(lambda pair: jnp.any(outside(pair)), walk, pair)
+    start = (jnp.ones(capacity, bool), (index // side, index % side))
+    _, (left, right) = jax.lax.while_loop(lambda carry: jnp.any(carry[0]), walk, start)
     return (left * side + right).astype(jnp.int32)

@@ -10,19 +10,45 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
-from eniac.bonuses import BONUSES, RND, Bonus, BonusRule, Kernel, Width, Zero
+from eniac.bonuses import (
+    BONUSES,
+    RND,
+    Bonus,
+    BonusRule,
+    Counts,
+    Ensemble,
+    Episodic,
+    EpisodicWidth,
+    Kernel,
+    LastLayer,
+    Width,
+    Zero,
+)
 from eniac.buffer import Buffer, Pairs, take
+from eniac.policies import actor_critic
+from eniac.sampling.base import Trajectory
 from eniac.spaces import Spaces
 from line import OPTIONS
 
 HIDDEN = (16, 16)
 NUM = 64
 KEY = jax.random.key(3)
+TRAINING = {
+    "outer": 100,
+    "inner": 5,
+    "query_size": 64,
+    "query_batch": 16,
+    "buffer_batch": 32,
+    "of": "state-action",
+}
 RULES = {
-    "width": Width(
-        outer=100, inner=5, query_size=64, query_batch=16, buffer_batch=32, of="state-action"
-    ),
+    "width": Width(**TRAINING),
+    "last-layer": LastLayer(),
+    "ensemble": Ensemble(members=3, steps=300, minibatch=32),
     "kernel": Kernel(features=32),
+    "counts": Counts(cell=0.25),
+    "episodic": Episodic(features=16),
+    "episodic-width": EpisodicWidth(**TRAINING, episodic_features=16),
     "rnd": RND(coefficient=10.0, learning_rate=1e-2, minibatch=16, passes=20),
     "zero": Zero(),
 }
@@ -38,6 +64,8 @@ NAMES = [
     pytest.param((rule, spaces), marks=[pytest.mark.slow] * (spaces == "picture"))
     for rule in RULES
     for spaces in SPACES
+    # Its halves are tried in all of them.
+    if rule != "episodic-width" or spaces == "dict"
 ]
 
 
@@ -97,6 +125,8 @@ class Case:
                 self.rule = replace(self.rule, outer=15, inner=4)
             if isinstance(self.rule, RND):
                 self.rule = replace(self.rule, passes=4)
+            if isinstance(self.rule, Ensemble):
+                self.rule = replace(self.rule, steps=20)
         self.seen, self.unseen = (pairs(self.spaces, half) for half in (0, 1))
         # The queries are of both halves.
         self.queries = jax.tree.map(lambda x, y: jnp.concatenate([x, y])[::2], *(
@@ -117,6 +147,7 @@ CASES = {}
 def case(request, monkeypatch):
     # Twenty thousand pictures are looked at for the quality of a width, if there are so many.
     monkeypatch.setattr("eniac.bonuses.width.NUM_JUDGED", NUM)
+    monkeypatch.setattr("eniac.bonuses.ensemble.NUM_JUDGED", NUM)
     if request.param not in CASES:
         CASES[request.param] = Case(*request.param)
     return CASES[request.param]
@@ -171,7 +202,7 @@ def test_one_pair_many_pairs_and_a_compiled_pair_are_the_same(case):
 
 def test_compiled_and_not_compiled_are_the_same_but_for_rounding(case):
     # Rounding grows with every step of training, hence few of them.
-    short = {"outer": 2, "inner": 2, "passes": 1}
+    short = {"outer": 2, "inner": 2, "passes": 1, "steps": 2}
     names = {f.name for f in fields(case.rule)} & set(short)
     rule = replace(case.rule, **{name: short[name] for name in names})
     eager = rule.fit(KEY, case.before, case.buffer, case.queries)
@@ -221,10 +252,17 @@ def test_it_is_higher_where_nobody_was(case):
     if isinstance(case.rule, Zero):
         np.testing.assert_array_equal(values(case.after, case.unseen), np.zeros(NUM))
         return
+    if isinstance(case.rule, Episodic):
+        # Two episodes: one stays in a state, and is paid once; the other is always elsewhere.
+        there = jax.tree.map(lambda x: jnp.stack([x[jnp.zeros(4, int)], x[:4]], 1), case.seen)
+        stays, moves = np.asarray(case.after.along(rollout(there, 4, 2))).T
+        np.testing.assert_array_equal(stays[0], moves[0])
+        assert np.all(stays[1:] < 0.2 * stays[0])
+        return
     ratio = lambda bonus: values(bonus, case.unseen).mean() / values(bonus, case.seen).mean()  # noqa: E731
     if case.rule.reads_buffer:
         assert ratio(case.fitted) > 1.5
-    if case.rule.learns_online:
+    if isinstance(case.rule, RND):
         # Units of the predictor that are off have no gradient, and their error stays.
         assert ratio(case.after) > 1.25 * ratio(case.before)
 
@@ -237,6 +275,42 @@ def test_a_rule_says_what_it_reads(case):
     ):
         same = map(np.array_equal, jax.tree.leaves(bonus), jax.tree.leaves(before))
         assert all(same) == (not does)
+
+
+def rollout(pairs, time, envs):
+    """`pairs`, of these leading axes, as what a rollout saw: one episode in each environment."""
+    number, truth = jnp.zeros((time, envs)), jnp.zeros((time, envs), bool)
+    return Trajectory(
+        *pairs,
+        *(number,) * 4,
+        terminated=truth,
+        truncated=truth,
+        on_policy=~truth,
+        num_steps=jnp.asarray(time * envs),
+    )
+
+
+def test_what_a_rollout_earns_is_the_bonus_of_its_pairs_or_less_where_the_episode_knows_them(case):
+    seen = rollout(jax.tree.map(lambda x: x.reshape((16, 4, *x.shape[1:])), case.unseen), 16, 4)
+    earned = np.asarray(jax.jit(lambda b, s: b.along(s))(case.after, seen))
+    alone = values(case.after, case.unseen).reshape(16, 4)
+    assert earned.shape == (16, 4)
+    assert np.all(np.isfinite(earned))
+    assert np.all(earned >= 0)
+    np.testing.assert_allclose(earned[0], alone[0], rtol=2e-4, atol=1e-6)
+    if isinstance(case.rule, Episodic | EpisodicWidth):
+        assert np.all(earned <= alone * (1 + 1e-4))
+        assert earned[1:].mean() < 0.9 * alone[1:].mean()
+    else:
+        np.testing.assert_allclose(earned, alone, rtol=2e-4, atol=1e-6)
+
+
+def test_a_fit_can_begin_with_the_critic_and_keeps_shapes(case):
+    for normalise in (False, True):
+        critic = actor_critic(KEY, *case.spaces, HIDDEN, normalise)
+        bonus = jax.eval_shape(case.rule.with_critic, case.before, critic)
+        assert jax.tree.structure(bonus) == jax.tree.structure(case.before)
+        assert jax.tree.map(lambda x: (x.shape, x.dtype), bonus) == shapes(case.before)
 
 
 # A bonus of one's own

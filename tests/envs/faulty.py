@@ -22,10 +22,12 @@ WHEN = 3
 class Faulty(gymnasium.Env[Any, Any]):
     """Well-behaved but for `fault`: what it does in its third step, or elsewhere if that says so.
 
-    With `first` it is only the first so many environments of a process that do it.
+    With `first` it is only the first so many environments of a process that do it. In steps, all
+    are well-behaved for the first `quiet` steps of the process.
     """
 
     made = 0
+    steps = quiet = 0
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}  # noqa: RUF012
 
     def __init__(self, fault: str = "", first: int = 10**9, render_mode: str | None = None):
@@ -73,8 +75,9 @@ class Faulty(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> Any:
         self.time += 1
+        Faulty.steps += 1
         result = [self.observe(), 1.0, False, self.time == 2 * WHEN, {}]
-        if self.time != WHEN:
+        if self.time != WHEN or Faulty.steps <= Faulty.quiet:
             return tuple(result)
         if self.fault in OBSERVATIONS:
             result[0] = OBSERVATIONS[self.fault]

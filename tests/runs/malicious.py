@@ -7,14 +7,19 @@ that name code where nothing looks: those load as if it were not there.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gzip
 import io
 import json
 import os
 import pickle
 import struct
+import subprocess
+import sys
+import unittest.mock
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +51,26 @@ def plant(folder: Path) -> Path:
         "Bonus = Cover = Update = Class = make\n"
     )
     return mark
+
+
+@contextlib.contextmanager
+def nothing_runs(folder: Path) -> Iterator[None]:
+    """Requires that nothing is executed: the shell, a program, or what is below `folder`, a pickle
+    or the canary."""
+    called: list[str] = []
+    places = ((os, "system"), (subprocess, "Popen"), (os, "execv"), (os, "posix_spawn"))
+    with contextlib.ExitStack() as stack:
+        for owner, name in places:
+            note = functools.partial(_note, called, name)
+            stack.enter_context(unittest.mock.patch.object(owner, name, note))
+        yield
+    assert called == []
+    assert CANARY not in sys.modules
+    assert list(folder.rglob("executed")) == []
+
+
+def _note(called: list[str], name: str, *values: Any, **named: Any) -> None:
+    called.append(name)
 
 
 class Trap:

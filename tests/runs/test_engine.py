@@ -263,7 +263,7 @@ def test_nan_in_parameters_stops_the_run_with_what_where_and_the_last_good_state
 
 
 def test_nan_in_rewards_stops_the_run(toy_config, tmp_path, console):
-    with pytest.raises(NonFiniteError, match=r"1 rewards that are NaN or infinite in epoch 1 of"):
+    with pytest.raises(NonFiniteError, match=r"rewards that are NaN or infinite in epoch 1 of"):
         train(toy_config(toy.Toy(bad_reward_at=1)), console=console)
     assert load_run(tmp_path / "run").progress.epoch == 0
 

@@ -3,11 +3,10 @@
 import random
 import signal
 
-import numpy as np
 import pytest
 
 from eniac.runs.checkpoint import list_checkpoints
-from eniac.runs.tensors import read_tensors
+from processes import assert_same_run
 
 EPOCHS = 120
 
@@ -32,7 +31,18 @@ def test_a_run_killed_at_any_moment_ends_as_one_never_killed(tmp_path, starter):
     assert starter.run(killed) == 0, starter.output.read_text()
     assert f"epoch {EPOCHS}/{EPOCHS}" in starter.output.read_text()
 
-    _assert_same_run(whole, killed, EPOCHS)
+    assert_same_run(whole, killed, EPOCHS)
+
+
+def test_a_run_killed_after_its_last_epoch_is_finished_when_it_is_resumed(tmp_path, starter):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert starter.run(whole, epochs=3) == 0, starter.output.read_text()
+    # Config, manifest, the first checkpoint and the last; then the policy of the first seed.
+    assert starter.run(killed, epochs=3, death="write:5") == -signal.SIGKILL
+    assert list_checkpoints(killed / "checkpoints")[0].name == "epoch-000003.safetensors"
+    assert list(killed.rglob("policy.safetensors")) == []
+    assert starter.run(killed) == 0, starter.output.read_text()
+    assert_same_run(whole, killed, 3)
 
 
 SLOW = pytest.mark.slow  # to compile, and no other code than the rest has
@@ -45,6 +55,7 @@ SLOW = pytest.mark.slow  # to compile, and no other code than the rest has
         "ppo-host",
         "spi",
         pytest.param("ppo", marks=SLOW),
+        pytest.param("ppo-rnd", marks=SLOW),
         pytest.param("eniac-host", marks=SLOW),
     ],
 )
@@ -55,20 +66,4 @@ def test_every_learner_killed_while_it_saves_ends_as_one_never_killed(tmp_path, 
     assert starter.run(killed, kind, death="write:5") == -signal.SIGKILL
     assert list_checkpoints(killed / "checkpoints")[0].name == ("epoch-000002.safetensors")
     assert starter.run(killed, kind) == 0, starter.output.read_text()
-    _assert_same_run(whole, killed, 6)
-
-
-def _assert_same_run(whole, killed, epochs):
-    assert (killed / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
-    newest = [list_checkpoints(folder / "checkpoints")[0] for folder in (whole, killed)]
-    assert newest[0].name == newest[1].name == f"epoch-{epochs:06d}.safetensors"
-    (a, _), (b, _) = map(read_tensors, newest)
-    assert a.keys() == b.keys()
-    for name in a:
-        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
-    policies = sorted((whole / "policy").glob("*/policy.safetensors"))
-    assert policies
-    for policy in policies:
-        same = killed / policy.relative_to(whole)
-        assert same.read_bytes() == policy.read_bytes()
-    assert sorted(killed.rglob("*.writing")) == []
+    assert_same_run(whole, killed, 6)

@@ -11,7 +11,7 @@ import jax
 import pytest
 
 import toy
-from eniac import ConfigError, RunError, load_run
+from eniac import ConfigError, RunError, load_policy, load_run
 from eniac.runs.engine import resume, train
 from eniac.runs.program import CompiledProgram
 from eniac.runs.workers import HostProgram
@@ -55,6 +55,23 @@ def test_a_disk_that_fails_is_told_and_what_was_saved_stays(
     assert load_run(tmp_path / "run").progress.epoch == 2
     resumed = resume(tmp_path / "run", console=console)
     assert _same_log(whole.path, resumed.path)
+
+
+def test_a_disk_that_is_full_after_the_last_epoch_costs_no_policy(
+    toy_config, tmp_path, console, monkeypatch
+):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("eniac.runs.engine.export_policies", full)
+        with pytest.raises(RunError, match=r"up to epoch 4; .*`eniac resume"):
+            train(toy_config(), console=console)
+    result = resume(tmp_path / "run", console=console)
+    assert (result.ended, result.steps) == ("4 epochs", 0)
+    assert load_policy(tmp_path / "run/policy") is not None
+    with pytest.raises(ConfigError, match="already come to its end"):
+        resume(tmp_path / "run", console=console)
 
 
 def test_files_that_may_not_grow_are_told(toy_config, tmp_path, console):

@@ -209,9 +209,8 @@ def recorded(env, episodes):
     run = jax.jit(
         lambda key: learner.improve_policy(
             state,
-            (actor, take(state.envs, 0), explores, 0, key),
-            (state.bonus, state.queries),
-            2,
+            (actor, take(state.envs, 0), explores, jnp.asarray(False), key),
+            (state.bonus, state.queries, state.nonfinite),
         ),
         compiler_options=OPTIONS,
     )

@@ -19,6 +19,7 @@ from eniac.bonuses.zero import Zero
 from eniac.cover import CoverRule, LogDet, Uniform
 from eniac.deep import DeepLearner
 from eniac.envs.base import Environment
+from eniac.envs.registry import is_finite
 from eniac.envs.sources import HostEnv
 from eniac.errors import require, require_choices
 from eniac.memory import require_memory
@@ -93,8 +94,8 @@ class DeepConfig(AlgorithmConfig):
     roll_in: RollInRule = field(default_factory=RollInRule)
     """how trajectories start in the states that the cover reaches"""
     fit_after: int = 0
-    """updates of the exploring policy, on the bonus of before, in which the query pairs of a new
-    one are gathered; the first round then has so many fewer"""
+    """updates of the exploring policy in an epoch's first round, on the bonus of before, in which
+    the query pairs are gathered; the bonus is fitted after them"""
     visit_steps: int = 10_000
     """steps that a policy of the cover adds to the buffer"""
     visit_envs: int = 10
@@ -270,10 +271,12 @@ class DeepConfig(AlgorithmConfig):
     ) -> DeepLearner:
         """The learner of these settings, which must be resolved, in `env`.
 
-        **Raises** ConfigError for spaces that no policy can be made for, and for an action box
-        without bounds where the settings ask for uniform actions.
+        **Raises** ConfigError for spaces that no policy can be made for or that the bonus has no
+        use for, and for an action box without bounds where the settings ask for uniform actions.
         """
         check_spaces(env.observation_space, env.action_space)
+        finite = isinstance(env, Environment) and is_finite(env)
+        self.bonus.check(Spaces(env.observation_space, env.action_space), finite)
         where = "hidden" if self.cover is None else "hidden and capacity"
         require_memory({where: self.network_bytes(env.observation_space)}, "its networks")
         action = env.action_space

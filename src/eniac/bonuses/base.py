@@ -6,9 +6,13 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from eniac.buffer import Buffer, Pairs
+from eniac.policies import ActorCritic
+from eniac.sampling.base import Trajectory
 from eniac.spaces import Spaces
 
 Metrics = dict[str, Array]
@@ -20,14 +24,35 @@ class Bonus(eqx.Module):
     @abstractmethod
     def __call__(self, observation: Any, action: Any) -> Float[Array, ""]: ...
 
+    def along(self, seen: Trajectory) -> Float[Array, "time envs"]:
+        """What the steps of a rollout earn: the bonus of each pair, whatever came before it.
+
+        A bonus that looks at the episode so far (`episodic`) says so here. What it gives a pair
+        that an episode begins with is the bonus of that pair.
+        """
+        return jax.vmap(jax.vmap(self))(seen.observation, seen.action)
+
+
+def scaled(
+    share: Float[Array, ""], coefficient: float, threshold: float | None
+) -> Float[Array, ""]:
+    """The bonus of a pair of which the data leave a `share` undecided: 1 where they say nothing.
+
+    `coefficient` times the share, or with a `threshold` all or nothing (Equation 12).
+    """
+    if threshold is not None:
+        return coefficient * (share >= threshold).astype(jnp.float32)
+    return coefficient * jnp.clip(share, 0.0, 1.0)
+
 
 class BonusRule(ABC):
     """How a bonus comes about. A subclass is a frozen dataclass of hyper-parameters.
 
     Only `init` has to be written; a rule that does no more has the same bonus for ever. `fit` is
     for those that are made of Z^n (the width, PC-PG's kernel), `update_online` for those that learn
-    from what the exploring policy walks through (RND). Both run inside a compiled program: what
-    they return has the structure, shapes and types of the bonus that they were given.
+    from what the exploring policy walks through (RND), `with_critic` for those whose features are
+    the critic's. All run inside a compiled program: what they return has the structure, shapes and
+    types of the bonus that they were given.
 
         class CountBonus(Bonus):
             visits: Array
@@ -69,9 +94,19 @@ class BonusRule(ABC):
         del row, hidden
         return {}
 
+    def check(self, spaces: Spaces, finite: bool) -> None:
+        """Raises `ConfigError` where there is no such bonus: in these spaces, in an environment
+        that is `finite` if its states can be listed. It may be left out."""
+        del spaces, finite
+
     @abstractmethod
     def init(self, key: PRNGKeyArray, spaces: Spaces, hidden: tuple[int, ...]) -> Any:
         """The bonus before anything was seen. `hidden` are the layers of the policy's network."""
+
+    def with_critic(self, bonus: Any, critic: ActorCritic) -> Any:
+        """The bonus that a fit begins with, given the critic of the exploring policy as it is."""
+        del critic
+        return bonus
 
     def fit(self, key: PRNGKeyArray, bonus: Any, buffer: Buffer, queries: Pairs) -> Any:
         """b^n (Algorithm 1, line 9) from Z^n and the query pairs Z_Q^n (Section 5.1)."""

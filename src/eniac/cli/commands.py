@@ -26,7 +26,8 @@ Chosen by name, for the deep algorithms (eniac, ppo, ppo-rnd, pc-pg, zero):
   --preset    paper-depth2, paper-depth4 or paper-depth6: all settings as in the paper
   --episodes  continuing (the default) or episodic
   --cover     none, uniform, log-det, or module:Class of your own
-  --bonus     width, kernel, rnd, zero, or module:Class of your own
+  --bonus     width, last-layer, ensemble, kernel, counts, rnd, episodic, episodic-width, zero, or
+              module:Class of your own
   --update    ppo, or module:Class of your own
 
 With another part come its own settings: --bonus rnd --bonus.coefficient 10.

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "play": ("reports:play", "Draw an episode of a run's policy as a GIF"),
     "plot": ("reports:plot", "Draw learning curves, visited states or the bonus of runs"),
     "cover": ("reports:cover", "Show the policies of a run's cover: weight, return, coverage"),
+    "audit-bonus": ("reports:audit_bonus", "Check that a run's bonus knows what was visited"),
     "list": ("commands:show_list", "Show the environments, the algorithms or your runs"),
     "export": ("reports:export", "Write a run's policies as safetensors"),
     "guarantee": ("commands:guarantee", "Print what a theorem of the paper asks and promises"),
@@ -119,7 +120,7 @@ def overview() -> None:
     """All commands, with what they do."""
     print("usage: eniac COMMAND ...\n")
     for name, (_, text) in COMMANDS.items():
-        print(f"  {bold(name.ljust(10))}  {text}")
+        print(f"  {bold(name.ljust(11))}  {text}")
     print(
         "\nFor example:\n"
         "  eniac train eniac --env DeepSea-10    train ENIAC in one of our environments\n"

@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 
 from eniac.cli.commands import Flag, Folder, parse
-from eniac.cli.show import certificate_tables, cover_table, evaluation_table
+from eniac.cli.show import audit_table, certificate_tables, cover_table, evaluation_table
 from eniac.errors import ConfigError, require
 
 EVALUATE = """Play fresh episodes with the newest policies of a run and report returns.
@@ -54,6 +54,20 @@ Reads the newest checkpoint. The exploring and the exploiting policy come last.
 Examples:
   eniac cover runs/car
   eniac cover runs/car --seed 3 --episodes 100 --json
+"""
+
+AUDIT_BONUS = """Report how well a run's bonus tells what was visited from what was not.
+
+In a finite environment all pairs that can be reached are listed, and the buffer says how often each
+was visited: the exact width is 1 / sqrt(visits + ridge). Elsewhere, pairs of fresh rollouts of the
+cover's policies are held against pairs far from all visits.
+
+correlation: rank correlation of bonus and exact width, 1 at best. auc: how often an unvisited pair
+has a larger bonus than a visited one; 1 is always, 0.5 is chance. Nothing of the run is changed.
+
+Examples:
+  eniac audit-bonus runs/sea
+  eniac audit-bonus runs/car --pairs 5000 --threshold 0.3 --json
 """
 
 EXPORT = """Write the newest policies of a run as safetensors and config.json.
@@ -241,6 +255,45 @@ def cover(rest: list[str]) -> int:
         return 0
 
     return parse(show, "cover", COVER, rest)
+
+
+def audit_bonus(rest: list[str]) -> int:
+    """`eniac audit-bonus`."""
+
+    def show(
+        run: Folder,
+        /,
+        seed: int | None = None,
+        pairs: int = 2000,
+        threshold: float | None = None,
+        ridge: float = 1.0,
+        json: Flag = False,
+    ) -> int:
+        """Audits the bonus of a run.
+
+        Args:
+            run: Folder of the run.
+            seed: Which of the run's seeds to audit. None: the first.
+            pairs: Pairs of each kind to draw where the environment is not finite.
+            threshold: A bonus from which on a pair counts as unknown. None: half of the largest.
+            ridge: What is added to the visits in the exact width.
+            json: Print the result as JSON.
+        """
+        at_least(2, pairs=pairs)
+        require(ridge > 0, "ridge", ridge, "above 0")
+        fits = threshold is None or threshold > 0
+        require(fits, "threshold", threshold, "above 0, or left out")
+        loaded = open_run(run)
+        from eniac.report.audit import audit_bonus
+
+        result = audit_bonus(loaded, seed, pairs, threshold, ridge)
+        if json:
+            print(json_of(result, indent=2))
+        else:
+            Console().print(audit_table(result))
+        return 0
+
+    return parse(show, "audit-bonus", AUDIT_BONUS, rest)
 
 
 def export(rest: list[str]) -> int:

@@ -128,6 +128,47 @@ def cover_table(result: dict[str, Any]) -> Group:
     return Group(table, notes)
 
 
+def audit_table(result: dict[str, Any]) -> Group:
+    """What `audit_bonus` returned."""
+    unit, finite = result["unit"], result["how"] == "finite"
+    kinds = ("visited", "unvisited") if finite else ("held-out", "far")
+    against = "1 / sqrt(visits + ridge)" if finite else "the distance from the visits"
+
+    def number(value: float | None, form: str) -> str:
+        return "-" if value is None else format(value, form)
+
+    table = Table(
+        title=f"{result['bonus']} bonus of {result['algorithm']} on {result['env']}, seed "
+        f"{result['seed']}, epoch {result['epoch']}"
+    )
+    for name, justify in (("what", "left"), ("value", "right"), ("meaning", "left")):
+        table.add_column(name, justify=justify)  # pyright: ignore[reportArgumentType]
+    for name, value, meaning in (
+        (f"{kinds[0]} {unit}", f"{result['visited']:,}", "where the policies of the cover were"),
+        (f"{kinds[1]} {unit}", f"{result['unvisited']:,}", "where none of them was"),
+        ("correlation", number(result["correlation"], ".3f"), f"of ranks, with {against}; best 1"),
+        ("auc", number(result["auc"], ".3f"), "larger where none was; best 1, chance 0.5"),
+        (f"mean, {kinds[0]}", number(result["visited_mean"], ".3g"), "the bonus there"),
+        (f"mean, {kinds[1]}", number(result["unvisited_mean"], ".3g"), "and there"),
+        ("threshold", number(result["threshold"], ".3g"), "above it a pair counts as unknown"),
+        (
+            f"{kinds[0]} above",
+            number(result["visited_above"], ".1%"),
+            "known, and taken for unknown",
+        ),
+        (
+            f"{kinds[1]} below",
+            number(result["unvisited_below"], ".1%"),
+            "unknown, and taken for known",
+        ),
+        ("a fit", number(result["fit_seconds"], ".3g") + " s", "made again on the buffer, now"),
+        ("a bonus", number(result["microseconds"], ".3g") + " us", "of a pair, among many"),
+    ):
+        table.add_row(name, value, meaning)
+    notes = Text("\n".join(result["notes"]), style="dim")
+    return Group(table, notes)
+
+
 def env_table() -> Group:
     """Our environments, and what else can be named."""
     from eniac.envs.registry import ENVS

@@ -162,6 +162,13 @@ def unwrap(env: Environment) -> Environment:
     return env
 
 
+def is_finite(env: Environment) -> bool:
+    """Whether the states of an environment can be listed, without listing them."""
+    from eniac.envs.base import Environment
+
+    return type(unwrap(env)).tabular is not Environment.tabular
+
+
 def tabular(env: Environment | str) -> TabularMDP:
     """The exact table of an environment, or of the one with this id.
 

@@ -98,11 +98,7 @@ def visits_of(run: Run, state: Any) -> list[Visits]:
             f"{run.path} is a run of {run.config.algorithm.name}, which has no cover of networks. "
             "Algorithms with one: eniac, pc-pg, zero."
         )
-    if int(state.cover.count) == 0:
-        raise RunError(
-            f"The cover of {run.path} is empty: no epoch was finished before its newest "
-            f"checkpoint. Continue it with `eniac resume {run.path}`."
-        )
+    require_visits(run, state)
     buffer = state.buffer
     source, weight = np.asarray(buffer.source), np.asarray(buffer.weight)
     used = np.arange(len(source)) < int(buffer.count)
@@ -113,6 +109,15 @@ def visits_of(run: Run, state: Any) -> list[Visits]:
         observations = jax.tree.map(lambda x, i=rows: np.asarray(x)[i], buffer.pairs.observation)
         found.append(Visits(observations, weight[rows]))
     return found
+
+
+def require_visits(run: Run, state: Any) -> None:
+    """Raises `RunError` if no policy has joined the cover yet."""
+    if int(state.cover.count) == 0:
+        raise RunError(
+            f"The cover of {run.path} is empty: no epoch was finished before its newest "
+            f"checkpoint. Continue it with `eniac resume {run.path}`."
+        )
 
 
 class Cells:

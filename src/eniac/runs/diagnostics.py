@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eniac.algorithm1 import NONFINITE
-from eniac.sampling.base import LONGEST_EPISODE
+from eniac.sampling.base import LONGEST_EPISODE, NONFINITE
 
 UNHEARD = 0.001
 """Share of steps at which the bonus exceeds the reward, below which it has no say."""
@@ -64,20 +63,18 @@ def blame(
     epoch that have NaN or infinity in them.
     """
     for now in range(len(metrics["ran"])):
-        for name in NONFINITE:
-            num = int(metrics[name][now]) if name in metrics else 0
-            if num and name == "nonfinite_actions":
-                return (
-                    f"The policy gave {num} actions, or values and probabilities of them, that are "
-                    "NaN or infinite, though all that it had seen was finite,",
-                    f" An update has spoilt its weights.{SMALLER}",
-                )
-            if num:
-                kind = name.removeprefix("nonfinite_")
-                return (
-                    f"The environment {env} gave {num} {kind} that are NaN or infinite",
-                    " Find out where it makes them.",
-                )
+        kind = NONFINITE[int(metrics["nonfinite"][now]) if "nonfinite" in metrics else 0]
+        if kind == "actions":
+            return (
+                "The policy gave actions, or values and probabilities of them, that are NaN or "
+                "infinite, though all that it had seen was finite,",
+                f" An update has spoilt its weights.{SMALLER}",
+            )
+        if kind != "nothing":
+            return (
+                f"The environment {env} gave {kind} that are NaN or infinite",
+                " Find out where it makes them.",
+            )
     if leaves:
         more = f" and {len(leaves) - 3} more" if len(leaves) > 3 else ""
         return f"NaN or infinity in {', '.join(leaves[:3])}{more}", SMALLER

@@ -34,7 +34,7 @@ from eniac.runs.identity import Origin, Owner, changed, fingerprint, made_with, 
 from eniac.runs.load import NO_MANIFEST, Run, edits_of, load_asked, load_config
 from eniac.runs.lock import Writer
 from eniac.runs.log import Logs, Record, make_record
-from eniac.runs.manifest import Manifest, owner_of, read_manifest
+from eniac.runs.manifest import Manifest, ended_well, owner_of, read_manifest
 from eniac.runs.program import (
     Outcome,
     give_back_memory,
@@ -151,7 +151,7 @@ def resume(
                 folder / "checkpoints", session.program.shapes, owner, logs=folder
             )
             warnings += damage
-            session.take_rules(config, given, checkpoint)
+            session.take_rules(config, given, checkpoint, ended_well(manifest))
             if checkpoint is None:
                 return session.run(owner.run or new_run(), None, warnings)
             warnings += [] if manifest else [NO_MANIFEST]
@@ -237,12 +237,13 @@ class _Session:
         self.finish = finish
 
     def take_rules(
-        self, config: Config, given: dict[str, Any], checkpoint: Checkpoint | None
+        self, config: Config, given: dict[str, Any], checkpoint: Checkpoint | None, ended: bool
     ) -> None:
         """Replaces the stop rules of `config`, that of the run, by those `given` for going on.
 
         Of a run that has come to its end, the rules that it has met are dropped: whoever continues
-        it knows that they are met. **Raises** ConfigError if there is then nothing left to do.
+        it knows that they are met. **Raises** ConfigError if there is then nothing left to do; but
+        a session that has not `ended` well, after its last epoch, has left policies to write.
         """
         progress = checkpoint.progress if checkpoint else Progress.start(self.config.seeds)
         changes = dict(given)
@@ -253,7 +254,7 @@ class _Session:
             rules = {name: getattr(config, name) for name in ("steps", "seconds", "return_above")}
             epochs = config.ends_after(self.config.algorithm)
             self.config = replace(self.config, epochs=epochs, **rules)
-        if all(verdicts(self.config, progress)):
+        if ended and all(verdicts(self.config, progress)):
             met = ", ".join(sorted(set(verdicts(self.config, progress))))
             command = longer_command(self.folder, self.config, progress)
             how = f" To go on: `{command}`." if command else ""
@@ -376,6 +377,8 @@ class _Session:
             self._save(states, progress, logs)
         else:
             states = self.program.place(checkpoint.state)
+        if all(verdicts(self.config, progress)):
+            return states  # it was stopped after its last epoch
         display.say("Compiling (the next start will be faster)")
         clock = time.perf_counter()
         with signals.at_once():

@@ -84,6 +84,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) and isinstance(found.get("sessions"), list) else {}
 
 
+def ended_well(manifest: dict[str, Any]) -> bool:
+    """Whether the last session ended in order: not killed, aborted or with an error."""
+    ended = manifest.get("ended")
+    return isinstance(ended, str) and not ended.startswith(("aborted", "failed"))
+
+
 def owner_of(manifest: dict[str, Any]) -> Owner:
     """The run that a manifest is of, as far as it says."""
     run, sessions = manifest.get("run"), manifest.get("sessions", [])

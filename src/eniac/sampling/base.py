@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from eniac.errors import require
 from eniac.policies import ActorCritic
@@ -213,13 +213,15 @@ class Draws(NamedTuple):
 
 
 def draw_actions(
-    key: PRNGKeyArray, policy: ActorCritic, num_steps: int, num_envs: int, rolls_in: bool
+    keys: Key[Array, "2"],
+    policy: ActorCritic,
+    num_steps: int,
+    num_envs: int,
+    rolls_in: bool,
 ) -> Draws:
-    if not rolls_in:
-        return Draws(policy.noise(key, (num_steps, num_envs)), None)
-    noise_key, uniform_key = jax.random.split(key)
+    noise_key, uniform_key = keys
     noise = policy.noise(noise_key, (num_steps, num_envs))
-    return Draws(noise, policy.uniform(uniform_key, (num_envs,)))
+    return Draws(noise, policy.uniform(uniform_key, (num_envs,)) if rolls_in else None)
 
 
 class Decision(NamedTuple):
@@ -307,34 +309,38 @@ def advantages(
     return advantage, returns
 
 
-def nonfinite(seen: Trajectory) -> Int[Array, "3"]:
-    """How many observations, actions and rewards were NaN or infinite in a rollout, at the first
-    time when there were any.
+NONFINITE = ("nothing", "observations", "actions", "rewards")
+"""What may be NaN or infinite, in the order in which an agent sees, acts and is paid: the first of
+them to be so is the cause of all that follows."""
 
-    An agent sees, acts and is paid, so that the first of the three that is not zero is the cause of
-    all that follows. An action counts with its probability and value, and an observation that
-    nobody acts on any more by its value.
+
+def nonfinite(seen: Trajectory) -> Int[Array, ""]:
+    """What of a rollout was the first to be NaN or infinite, as a place in `NONFINITE`.
+
+    An action counts with its probability and value, and an observation that nobody acts on any
+    more by its value.
     """
 
-    def bad(x: Any) -> Int[Array, " time"]:
+    def bad(x: Any) -> Bool[Array, "time envs"]:
         leaves = [leaf for leaf in jax.tree.leaves(x) if jnp.issubdtype(leaf.dtype, jnp.floating)]
-        counts = [jnp.sum(~jnp.isfinite(x), axis=tuple(range(1, x.ndim))) for x in leaves]
-        return sum(counts, jnp.zeros(seen.reward.shape[0], jnp.int32))
+        found = jnp.zeros(seen.reward.shape, bool)
+        for leaf in leaves:
+            found |= jnp.any(~jnp.isfinite(leaf), axis=tuple(range(2, leaf.ndim)))
+        return found
 
-    counts = (
-        bad(seen.observation),
-        bad((seen.action, seen.log_prob, seen.value)),
-        bad(seen.reward),
-    )
-    before, after = jnp.stack(counts, axis=1), bad(seen.next_value)
-    unseen = jnp.where(jnp.any(before > 0, axis=1), 0, after)
-    return first_nonfinite(before.at[:, 0].add(unseen))
+    never = 4 * (len(seen.reward) + 1)
+    parts = (seen.observation, (seen.action, seen.log_prob, seen.value), seen.reward)
+    at = jnp.full(seen.reward.shape, never)
+    # From the last that a step brings to the first, which then stands.
+    for place, x in ((5, seen.next_value), *reversed(list(enumerate(parts, 1)))):
+        time = jnp.arange(len(seen.reward))[:, None]
+        at = jnp.where(bad(x), 4 * time + place, at)
+    return jnp.min(at) % 4
 
 
-def first_nonfinite(counts: Int[AnyArray, "many 3"]) -> Int[Array, "3"]:
-    """The first of many such counts that has any, or zeros."""
-    counts = jnp.asarray(counts)
-    return counts[jnp.argmax(jnp.any(counts > 0, axis=1))]
+def first_nonfinite(before: Int[AnyArray, ""], seen: Trajectory) -> Int[Array, ""]:
+    """What was found in earlier rollouts, or else what is in this one."""
+    return jnp.where(jnp.asarray(before) > 0, before, nonfinite(seen))
 
 
 def summary(episodes: Episodes, first: int | None = None) -> Metrics:

@@ -91,10 +91,10 @@ class CompiledSampler:
         roll_in: RollIn | None = None,
     ) -> tuple[EnvBatch, Trajectory]:
         num_envs = envs.size
-        draw_key, step_key, reset_key = jax.random.split(key, 3)
-        draws = draw_actions(draw_key, policy, num_steps, num_envs, roll_in is not None)
-        step_keys = jax.random.split(step_key, (num_steps, num_envs))
-        reset_keys = jax.random.split(reset_key, (num_steps, num_envs))
+        keys = jax.random.split(key, 4)
+        draws = draw_actions(keys[:2], policy, num_steps, num_envs, roll_in is not None)
+        step_keys = jax.random.split(keys[2], (num_steps, num_envs))
+        reset_keys = jax.random.split(keys[3], (num_steps, num_envs))
 
         def advance(envs: EnvBatch, draw: tuple[Array, Array, Array, Array]):
             time, noise, step_keys, reset_keys = draw

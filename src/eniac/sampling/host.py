@@ -129,7 +129,7 @@ class HostSampler:
         roll_in: RollIn | None,
     ) -> tuple[EnvBatch, Trajectory]:
         num, host, observation = envs.size, envs.state, envs.observation
-        draws = self._draw(key, policy, num_steps, num, roll_in is not None)
+        draws = self._draw(jax.random.split(key), policy, num_steps, num, roll_in is not None)
         # As a list, which JAX passes to a program faster than a tree of modules.
         weights, structure = jax.tree.flatten((policy, roll_in, draws))
         space = self.env.action_space
