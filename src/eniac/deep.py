@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.algorithm1 import Metrics
 from eniac.buffer import Buffer, Pairs, buffer_capacity
 from eniac.cover import Cover
 from eniac.draws import integers
+from eniac.incumbent import Acting, Incumbent, Record, both_ways, clearly_above
 from eniac.policies import ActorCritic, actor_critic
 from eniac.rewards import RewardScale
 from eniac.sampling.base import (
@@ -61,6 +63,7 @@ class State(NamedTuple):
     queries: Pairs | None
     """Z_Q^n: pairs where the exploring policy came from the cover in its last rollout"""
     bonus: Any
+    incumbent: Incumbent | None
 
 
 class DeepLearner:
@@ -78,6 +81,13 @@ class DeepLearner:
         if config.cover is not None:
             # Pictures take more memory than there is use for: as many pairs as fit.
             self.num_queries = buffer_capacity(sampler.spaces, config.bonus.query_size)
+        # The episodes that decide who becomes the incumbent.
+        self.deciding = replace(
+            evaluation,
+            episodes=max(config.incumbent.episodes, 1),
+            first=None,
+            deterministic=False,
+        )
 
     @property
     def compiled(self) -> bool:
@@ -109,6 +119,11 @@ class DeepLearner:
             cover = Cover.empty(take(actors, 0).policy, config.capacity, memory)
             buffer = empty_buffer(config, spaces)
             queries = Buffer.empty(spaces, self.num_queries).pairs
+        incumbent = None
+        if config.incumbent.episodes:
+            acting = Acting(take(actors, 0).policy, jnp.asarray(False))
+            none = Record.empty()
+            incumbent = Incumbent(acting, none, none, jnp.asarray(False))
         return State(
             key=key,
             epoch=jnp.zeros((), jnp.int32),
@@ -120,6 +135,7 @@ class DeepLearner:
             buffer=buffer,
             queries=queries,
             bonus=config.bonus.init(bonus_key, spaces, config.hidden),
+            incumbent=incumbent,
         )
 
     def new_actor(self, key: PRNGKeyArray) -> Actor:
@@ -130,7 +146,9 @@ class DeepLearner:
         return Actor(policy, config.update.init(policy), RewardScale.start())
 
     def policy(self, state: State) -> ActorCritic:
-        """The exploiting policy, or the only one."""
+        """The incumbent; without one the exploiting policy, or the only one."""
+        if state.incumbent is not None:
+            return state.incumbent.acting.policy
         return take(state.actors, -1).policy
 
     def warnings(self) -> list[str]:
@@ -257,12 +275,16 @@ class DeepLearner:
             solved = solved | (ran & (metrics.get("return_mean", 0.0) > until))
             return (changing, solved), metrics | {"ran": ran}
 
+        if self.config.fresh_explorer and state.cover is not None:
+            fresh_key, key = jax.random.split(state.key)
+            actors = put(state.actors, 0, self.sampler.pure(self.new_actor)(fresh_key))
+            state = state._replace(key=key, actors=actors)
         shared = (state.bonus, state.queries, state.nonfinite)
-        changing = (state.key, state.steps, state.actors, state.envs, shared)
+        changing = (state.key, state.steps, state.actors, state.envs, state.incumbent, shared)
         (changing, _), metrics = self.sampler.repeat(
             one_round, (changing, jnp.asarray(False)), jnp.arange(self.config.rounds)
         )
-        key, steps, actors, envs, (bonus, queries, bad) = changing
+        key, steps, actors, envs, incumbent, (bonus, queries, bad) = changing
         state = state._replace(
             key=key,
             epoch=state.epoch + 1,
@@ -272,6 +294,7 @@ class DeepLearner:
             envs=envs,
             bonus=bonus,
             queries=queries,
+            incumbent=incumbent,
         )
         return state, metrics
 
@@ -283,12 +306,15 @@ class DeepLearner:
         `changing` is what a round changes of `state`: the rest is not carried through the loop.
         """
         config, sampler = self.config, self.sampler
-        key, steps, actors, envs, shared = changing
-        key, restart_key, judge_key, *improve_keys = jax.random.split(key, 3 + len(self.roles))
+        key, steps, actors, envs, incumbent, shared = changing
+        keys = jax.random.split(key, 4 + 2 * len(self.roles))
+        key, restart_key, judge_key, duel_key, *role_keys = keys
         now = state.epoch * config.rounds + number
         exploits = jnp.asarray(True)
         if state.cover is not None:
             exploits = now >= config.exploit_from
+            if incumbent is not None:
+                exploits = exploits | incumbent.found
             if config.restart:
                 again = exploits & ((now - config.exploit_from) % config.restart == 0)
                 fresh = sampler.pure(self.new_actor)
@@ -299,12 +325,15 @@ class DeepLearner:
 
         # All policies go through one loop, so that their update is compiled once.
         def one_role(shared: Any, role: tuple[Any, ...]):
-            actor, envs, active, *how = role
+            actor, envs, active, look_key, *how = role
 
             def improved(carry: Any):
                 actor, envs, shared = carry
-                done = self.improve_policy(state, (actor, envs, *how), shared)
-                return done[:3], done[3]
+                *done, metrics = self.improve_policy(state, (actor, envs, *how), shared)
+                if incumbent is not None:
+                    looks, steps = self.look(look_key, done[0].policy)
+                    metrics |= {"looks": looks, "steps": metrics["steps"] + steps}
+                return tuple(done), metrics
 
             (actor, envs, shared), metrics = sampler.when(active, improved, (actor, envs, shared))
             return shared, (actor, envs, metrics)
@@ -312,15 +341,28 @@ class DeepLearner:
         explores = jnp.asarray([True, False][: len(self.roles)])
         fits = (number == 0) & explores
         active = jnp.stack([jnp.asarray(True), exploits][: len(self.roles)])
+        improve_keys = jnp.stack(role_keys[: len(self.roles)])
+        look_keys = jnp.stack(role_keys[len(self.roles) :])
         shared, (actors, envs, metrics) = sampler.repeat(
             one_role,
             shared,
-            (actors, envs, active, explores, fits, jnp.stack(improve_keys)),
+            (actors, envs, active, look_keys, explores, fits, improve_keys),
         )
         bonus, _, bad = shared
-        judged = sampler.evaluate(judge_key, take(actors, -1).policy, self.evaluation)
-        report = {
-            "steps": steps + jnp.sum(metrics.pop("steps")),
+        report: Metrics = {"steps": steps + jnp.sum(metrics.pop("steps"))}
+        best: Any = take(actors, -1).policy
+        if incumbent is not None:
+            looks = metrics.pop("looks")
+            challenge = sampler.pure(self.challenger)(actors, looks, active)
+            incumbent, duel = self.duel(duel_key, incumbent, *challenge)
+            actors, incumbent, told = sampler.pure(self.hand_over)(
+                actors, incumbent, looks, active
+            )
+            report["steps"] += duel["steps"]
+            report |= told
+            best = incumbent.acting
+        judged = sampler.evaluate(judge_key, best, self.evaluation)
+        report |= {
             "nonfinite": bad,
             **sampler.counts(),
             **summary(judged, self.evaluation.first),
@@ -329,7 +371,66 @@ class DeepLearner:
         }
         if state.cover is not None:
             report["cover/count"] = state.cover.count
-        return (key, jnp.zeros_like(steps), actors, envs, shared), report
+        return (key, jnp.zeros_like(steps), actors, envs, incumbent, shared), report
+
+    def look(self, key: PRNGKeyArray, policy: ActorCritic) -> tuple[Record, Any]:
+        """A first look at how a policy does, with random actions and with its most likely ones;
+        and the steps that it took."""
+        found = self.sampler.evaluate_each(key, both_ways(policy), self.deciding)
+        return Record.of(found), found.num_steps
+
+    def challenger(
+        self, actors: Actor, looks: Record, active: Bool[Array, " roles"]
+    ) -> tuple[Acting, Float[Array, ""]]:
+        """The policy, and its way to act, that looked best; and how good it looked."""
+        means = jnp.where(active[:, None], looks.mean, -jnp.inf)
+        role, way = jnp.divmod(jnp.argmax(means), 2)
+        policy = jax.tree.map(lambda x: x[role], actors.policy)
+        return Acting(policy, way == 1), jnp.max(means)
+
+    def duel(
+        self, key: PRNGKeyArray, incumbent: Incumbent, challenger: Acting, looked: Float[Array, ""]
+    ) -> tuple[Incumbent, Metrics]:
+        """Fresh episodes of both, if the challenger looked better. The larger mean is the
+        incumbent's, from then on."""
+        first = incumbent.record.episodes == 0
+
+        def play(incumbent: Incumbent) -> tuple[Incumbent, Metrics]:
+            pair = jax.tree.map(lambda *x: jnp.stack(x), incumbent.acting, challenger)
+            found = self.sampler.evaluate_each(key, pair, self.deciding)
+            settled = self.sampler.pure(settle)(incumbent, challenger, Record.of(found))
+            return settled, {"steps": found.num_steps}
+
+        incumbent, duel = self.sampler.when(
+            first | (looked > incumbent.record.mean), play, incumbent
+        )
+        return incumbent, {"steps": jnp.zeros((), jnp.int32)} | duel
+
+    def hand_over(
+        self, actors: Actor, incumbent: Incumbent, looks: Record, active: Bool[Array, " roles"]
+    ) -> tuple[Actor, Incumbent, Metrics]:
+        """The exploiting policy goes on from the incumbent, if it earns clearly less."""
+        told = {
+            "incumbent/estimate": incumbent.record.mean,
+            "incumbent/episodes": incumbent.record.episodes,
+            "incumbent/greedy": incumbent.acting.greedy,
+        }
+        for place, role in enumerate(self.roles):
+            prefix = "" if len(self.roles) == 1 else f"{role}/"
+            told[f"{prefix}sampled_return"] = looks.mean[place, 0]
+            told[f"{prefix}greedy_return"] = looks.mean[place, 1]
+        if len(self.roles) == 1:
+            return actors, incumbent, told
+        # Of its two ways the better one.
+        exploiting = jax.tree.map(lambda x: x[1, jnp.argmax(looks.mean[1])], looks)
+        less = ~active[1] | clearly_above(incumbent.record, exploiting)
+        start = self.config.update.init(incumbent.acting.policy)
+        copy = Actor(incumbent.acting.policy, start, take(actors, 1).scale)
+        exploiting = jax.tree.map(lambda a, b: jnp.where(less, a, b), copy, take(actors, 1))
+        explorer = jax.tree.map(lambda x: x[0, 0], looks)
+        found = incumbent.found | clearly_above(explorer, incumbent.first, 2.0)
+        told["exploit/handed_over"] = less
+        return put(actors, 1, exploiting), incumbent._replace(found=found), told
 
     def named(self, metrics: Metrics) -> Metrics:
         """The metrics of all roles, each under the name of its role."""
@@ -426,11 +527,11 @@ class DeepLearner:
         else:
             earned = jnp.zeros_like(seen.reward)
         if config.explores:
-            combined = (
-                jnp.maximum(seen.reward, earned)
-                if config.combine == "max"
-                else seen.reward + earned
-            )
+            combined = {
+                "max": jnp.maximum(seen.reward, earned),
+                "add": seen.reward + earned,
+                "bonus": earned,
+            }[config.combine]
             seen = seen._replace(reward=jnp.where(explores, combined, seen.reward))
         if config.bonus.learns_online:
             online = config.bonus.update_online
@@ -483,6 +584,21 @@ class DeepLearner:
             coin=coin < rule.epsilon,
             epsilon=jnp.asarray(rule.epsilon),
         )
+
+
+def settle(incumbent: Incumbent, challenger: Acting, found: Record) -> Incumbent:
+    """What a duel comes to, in which incumbent and challenger have `found` their returns."""
+    defended, fresh = take(found, 0), take(found, 1)
+    first = incumbent.record.episodes == 0
+    record = incumbent.record + defended
+    wins = fresh.mean > record.mean
+    chosen = jax.tree.map(
+        lambda a, b: jnp.where(wins, a, b),
+        (challenger, fresh),
+        (incumbent.acting, record),
+    )
+    baseline = jax.tree.map(lambda a, b: jnp.where(first, a, b), defended, incumbent.first)
+    return Incumbent(*chosen, baseline, incumbent.found)
 
 
 def pairs_of(seen: Trajectory) -> tuple[Pairs, Int[Array, ""]]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.draws import permutation
 
@@ -36,22 +36,31 @@ def shuffled_passes(
     count: Int[Array, ""],
     minibatch: int,
     passes: int,
+    stop: Callable[[Carry], Bool[Array, ""]] | None = None,
 ) -> Carry:
     """`passes` passes of `step` over the first `count` of `capacity` rows, in minibatches, in an
     order drawn anew each pass.
 
     `step` gets the indices of its rows and a weight for each. No row is dropped: when `minibatch`
     does not divide `count`, the last minibatch of a pass is filled up with rows of weight 0.
+    Once `stop` says so of the carry, no more steps are taken.
     """
     places = jnp.arange(minibatch)
 
     def one_pass(carry: Carry, key: PRNGKeyArray) -> tuple[Carry, None]:
         order = jnp.pad(permutation(key, capacity, count), (0, -capacity % minibatch))
 
-        def one_step(i: Array, carry: Carry) -> Carry:
-            rows = jax.lax.dynamic_slice(order, (i * minibatch,), (minibatch,))
-            return step(carry, rows, (i * minibatch + places < count).astype(jnp.float32))
+        def goes_on(now: tuple[Array, Carry]) -> Bool[Array, ""]:
+            i, carry = now
+            more = i * minibatch < count
+            return more if stop is None else more & ~stop(carry)
 
-        return jax.lax.fori_loop(0, -(-count // minibatch), one_step, carry), None
+        def one_step(now: tuple[Array, Carry]) -> tuple[Array, Carry]:
+            i, carry = now
+            rows = jax.lax.dynamic_slice(order, (i * minibatch,), (minibatch,))
+            weight = (i * minibatch + places < count).astype(jnp.float32)
+            return i + 1, step(carry, rows, weight)
+
+        return jax.lax.while_loop(goes_on, one_step, (jnp.zeros((), jnp.int32), carry))[1], None
 
     return jax.lax.scan(one_pass, carry, jax.random.split(key, passes))[0]

@@ -22,6 +22,7 @@ from eniac.envs.base import Environment
 from eniac.envs.registry import is_finite
 from eniac.envs.sources import HostEnv
 from eniac.errors import require, require_choices
+from eniac.incumbent import IncumbentRule
 from eniac.memory import require_memory
 from eniac.networks import DEPTHS, MOST_LAYERS
 from eniac.sampling import make_sampler
@@ -89,13 +90,15 @@ class DeepConfig(AlgorithmConfig):
     """the weights of the policy cover; none: no cover, and one policy instead of two"""
     bonus: BonusRule = field(default_factory=Zero)
     """the exploration bonus"""
-    combine: Literal["max", "add"] = "max"
+    combine: Literal["max", "add", "bonus"] = "max"
     """how the exploring policy's reward comes of reward r and bonus b: max(r, b) or r + b"""
     roll_in: RollInRule = field(default_factory=RollInRule)
     """how trajectories start in the states that the cover reaches"""
     fit_after: int = 0
     """updates of the exploring policy in an epoch's first round, on the bonus of before, in which
     the query pairs are gathered; the bonus is fitted after them"""
+    incumbent: IncumbentRule = field(default_factory=IncumbentRule)
+    """how the best policy of the run is chosen"""
     visit_steps: int = 10_000
     """steps that a policy of the cover adds to the buffer"""
     visit_envs: int = 10
@@ -107,6 +110,8 @@ class DeepConfig(AlgorithmConfig):
     """policies that the cover has room for"""
     exploit_from: int = 3
     """round of the run at which the exploiting policy starts to learn"""
+    fresh_explorer: bool = False
+    """whether the exploring policy starts afresh in every epoch (Algorithm 2)"""
     restart: int = 0
     """rounds after which the exploiting policy starts afresh, with what the cover has reached by
     then; 0 is never (the paper's program)"""

@@ -122,6 +122,8 @@ class Episodes(NamedTuple):
     lengths: Int[AnyArray, " episodes"]
     first_returns: Float[AnyArray, " episodes"]
     """what the first steps of each episode brought, as many as were asked for"""
+    num_steps: Int[AnyArray, ""]
+    """environment steps that were taken, resets not"""
     cut: Bool[AnyArray, " episodes"] | None = None
     """whether only we have ended it, after `LONGEST_EPISODE`; None if there is a time limit"""
 
@@ -185,6 +187,11 @@ class Sampler(Protocol):
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, evaluation: Evaluation) -> Episodes:
         """So many whole episodes of `policy`."""
+        ...
+
+    def evaluate_each(self, key: PRNGKeyArray, policies: Any, evaluation: Evaluation) -> Episodes:
+        """So many whole episodes of each of some policies, which are stacked, and so is what they
+        come to; the steps are those of all."""
         ...
 
     def warnings(self) -> list[str]:

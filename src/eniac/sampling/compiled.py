@@ -165,7 +165,13 @@ class CompiledSampler:
         )
         end = jax.lax.while_loop(under_way, advance, start)
         _, _, returns, early, lengths, alive = end
-        return Episodes(returns, lengths, early, alive if endless else None)
+        steps = jnp.sum(lengths)
+        return Episodes(returns, lengths, early, steps, alive if endless else None)
+
+    def evaluate_each(self, key: PRNGKeyArray, policies: Any, evaluation: Evaluation) -> Episodes:
+        keys = jax.random.split(key, jax.tree.leaves(policies)[0].shape[0])
+        found = jax.vmap(lambda key, policy: self.evaluate(key, policy, evaluation))(keys, policies)
+        return found._replace(num_steps=jnp.sum(found.num_steps))
 
     def warnings(self) -> list[str]:
         return []

@@ -62,7 +62,7 @@ class HostSampler:
         self._draw = jax.jit(draw_actions, static_argnums=(2, 3, 4))
         self._value = jax.jit(lambda policy, observation: jax.vmap(policy.value)(observation))
         self._act = jax.jit(_act, static_argnums=0)
-        self._choose = jax.jit(_choose, static_argnums=4)
+        self._choose = jax.jit(_choose, static_argnums=5)
         self._pure: dict[Any, Any] = {}
 
     @property
@@ -161,24 +161,40 @@ class HostSampler:
         return EnvBatch(host, observation), trajectory
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, evaluation: Evaluation) -> Episodes:
-        """As many episodes as were asked for, the same number in each environment up to one: which
-        ones are counted must not depend on how long they are."""
+        alone = jax.tree.map(lambda x: x[None], policy)
+        found = self.evaluate_each(key, alone, evaluation)
+        return Episodes(*(x if x is None or x.ndim == 0 else x[0] for x in found))
+
+    def evaluate_each(self, key: PRNGKeyArray, policies: Any, evaluation: Evaluation) -> Episodes:
+        """All policies side by side. Which environment plays which episode of which policy is
+        settled before: what is counted must not depend on how long episodes are."""
         seed_key, act_key = jax.random.split(key)
         envs = self._open(self.evaluation_env)
         num, limit = envs.num_envs, evaluation.horizon or LONGEST_EPISODE
-        share = evaluation.episodes // num + (np.arange(num) < evaluation.episodes % num)
+        num_policies = jax.tree.leaves(policies)[0].shape[0]
+        episodes = num_policies * evaluation.episodes
+        # Environment i plays the episodes i, i + num, i + 2 num, ... of all, policy by policy.
+        share = episodes // num + (np.arange(num) < episodes % num)
         first = limit if evaluation.first is None else evaluation.first
-        observation = self._observe(envs.begin(_seed(seed_key)))
-        self._watch.check_step(envs, observation, np.zeros(num))
         total, early = np.zeros(num), np.zeros(num)
         length, played = np.zeros(num, np.int64), np.zeros(num, np.int64)
-        found: list[tuple[float, int, float, bool]] = []
-        space, t = self.env.action_space, 0
+        # Those whose episode only we have cut: what comes after it is no new one.
+        waits = np.ones(num, bool)
+        returns, firsts = np.zeros(episodes, np.float32), np.zeros(episodes, np.float32)
+        lengths, cut = np.zeros(episodes, np.int64), np.zeros(episodes, bool)
+        space, t, steps, observation = self.env.action_space, 0, 0, None
         # A step more for each episode: some environments take one to reset themselves.
         most = (limit + 1) * int(share.max())
         while np.any(played < share) and t < most:
+            if np.all(waits | (played >= share)):
+                seed_key = jax.random.fold_in(seed_key, t)
+                observation = self._observe(envs.begin(_seed(seed_key)))
+                self._watch.check_step(envs, observation, np.zeros(num))
+                waits[:], total[:], early[:], length[:] = False, 0.0, 0.0, 0
+            episode = np.minimum(np.arange(num) + num * played, episodes - 1)
+            whose = (episode // evaluation.episodes).astype(np.int32)
             action = np.asarray(
-                self._choose(policy, act_key, t, observation, evaluation.deterministic)
+                self._choose(policies, whose, act_key, t, observation, evaluation.deterministic)
             )
             try:
                 step = envs.step(to_env(space, action))
@@ -186,6 +202,7 @@ class HostSampler:
                 self._watch.check_action(envs, action)
                 raise
             t += 1
+            steps += int(step.real.sum())
             observation = self._observe(step.observation)
             self._watch.check_step(envs, observation, step.reward)
             if step.failed:
@@ -200,18 +217,20 @@ class HostSampler:
             ended = step.terminated | step.truncated
             endless = (length >= limit) & ~ended
             for i in np.flatnonzero((ended | endless) & (length > 0)):
-                if played[i] < share[i]:
-                    found.append((total[i], int(length[i]), early[i], bool(endless[i])))
-                # What comes after an episode that only we have cut is no new one.
-                played[i] = share[i] if endless[i] else played[i] + 1
+                if played[i] < share[i] and not waits[i]:
+                    returns[episode[i]], firsts[episode[i]] = total[i], early[i]
+                    lengths[episode[i]], cut[episode[i]] = length[i], endless[i]
+                    played[i] += 1
+                waits[i] |= endless[i]
                 total[i], early[i], length[i] = 0.0, 0.0, 0
         self._count_restarts(envs)
-        returns, lengths, firsts, cut = zip(*found, strict=True)
+        shape = (num_policies, evaluation.episodes)
         return Episodes(
-            np.array(returns, np.float32),
-            np.array(lengths),
-            np.array(firsts, np.float32),
-            np.array(cut) if evaluation.horizon is None else None,
+            returns.reshape(shape),
+            lengths.reshape(shape),
+            firsts.reshape(shape),
+            np.asarray(steps, np.int32),
+            cut.reshape(shape) if evaluation.horizon is None else None,
         )
 
     def counts(self) -> Metrics:
@@ -289,8 +308,25 @@ def _act(structure: Any, weights: list[Any], t: Any, observation: Any) -> Any:
     return tuple(decide(policy, roll_in, draws.uniform_action, t, draws.noise[t], observation))
 
 
-def _choose(policy: Any, key: PRNGKeyArray, t: Any, observation: Any, deterministic: bool) -> Any:
-    return choose(policy, jax.random.fold_in(key, t), observation, deterministic)
+def _choose(
+    policies: Any,
+    whose: Any,
+    key: PRNGKeyArray,
+    t: Any,
+    observation: Any,
+    deterministic: bool,
+) -> Any:
+    key = jax.random.fold_in(key, t)
+    if jax.tree.leaves(policies)[0].shape[0] == 1:
+        policy = jax.tree.map(lambda x: x[0], policies)
+        return choose(policy, key, observation, deterministic)
+    noise = policies.noise(key, (len(whose),))
+
+    def one(whose: Any, noise: Any, observation: Any) -> Any:
+        policy = jax.tree.map(lambda x: x[whose], policies)
+        return policy.mode(observation) if deterministic else policy.action(noise, observation)
+
+    return jax.vmap(one)(whose, noise, observation)
 
 
 def _seed(key: PRNGKeyArray) -> int:

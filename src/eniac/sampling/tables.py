@@ -250,6 +250,7 @@ class TableSampler:
             jnp.asarray(returns, jnp.float32),
             jnp.asarray(lengths, jnp.int32),
             jnp.asarray(first_returns, jnp.float32),
+            jnp.sum(jnp.asarray(lengths, jnp.int32)),
             jnp.isin(jnp.arange(episodes), jnp.asarray(alive)) if horizon is None else None,
         )
 

@@ -50,6 +50,10 @@ class PPO(UpdateRule):
     """rows in a minibatch; the last one of a pass has what is left"""
     passes: int = 5
     """passes over the rows in one update ("PPO optimization epochs")"""
+    max_clipped: float = 1.0
+    """an update ends, whatever its passes, when the probability ratio of more than this share of a
+    minibatch has left the range that `clip` allows: how far one update may move the policy. 1:
+    never"""
     max_gradient_norm: float = 5.0
     """gradients longer than this are shortened to it"""
     gamma: float = 0.99
@@ -64,6 +68,7 @@ class PPO(UpdateRule):
         require_choices(self, "update.")
         for name in ("learning_rate", "clip", "max_gradient_norm"):
             require(getattr(self, name) > 0, f"update.{name}", getattr(self, name), "above 0")
+        require(0 < self.max_clipped <= 1, "update.max_clipped", self.max_clipped, "in (0, 1]")
         for name in ("entropy", "value_weight"):
             require(getattr(self, name) >= 0, f"update.{name}", getattr(self, name), "0 or more")
         for name in ("minibatch", "passes"):
@@ -168,6 +173,7 @@ class PPO(UpdateRule):
             count,
             self.minibatch,
             self.passes,
+            None if self.max_clipped >= 1 else lambda carry: carry[2]["clipped"] > self.max_clipped,
         )
 
 

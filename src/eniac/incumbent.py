@@ -1,0 +1,110 @@
+"""The incumbent: the best policy of a run by external return, whichever policy that was.
+
+Each policy that is improved plays a few fresh episodes after every round, once with random actions
+and once by its most likely ones. The one with the largest mean challenges the incumbent, if that
+mean is above the incumbent's. Then both play as many episodes again. Those alone count for the
+challenger, because the first ones chose it and were lucky; all that the incumbent has played since
+it was chosen count for the incumbent. The larger mean stays, or takes its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from eniac.errors import require
+from eniac.policies import ActorCritic
+from eniac.sampling.base import Episodes
+
+
+class Acting(eqx.Module):
+    """A policy, and how it acts: by its most likely action if `greedy`, else by a random one."""
+
+    policy: ActorCritic
+    greedy: Bool[Array, ""]
+
+    def noise(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+        return self.policy.noise(key, shape)
+
+    def action(self, noise: Array, observation: Any) -> Array:
+        # Every distribution of ours has its mode where the noise is zero.
+        return self.policy.action(jnp.where(self.greedy, jnp.zeros_like(noise), noise), observation)
+
+    def mode(self, observation: Any) -> Array:
+        return self.policy.mode(observation)
+
+
+def both_ways(policy: ActorCritic) -> Acting:
+    """`policy` with random actions, and with its most likely ones, stacked."""
+    return Acting(
+        jax.tree.map(lambda x: jnp.stack([x, x]), policy), jnp.asarray([False, True])
+    )
+
+
+class Record(NamedTuple):
+    """What the episodes of a policy came to: their number, the mean of their returns, and the
+    variance."""
+
+    episodes: Int[Array, "*policies"]
+    mean: Float[Array, "*policies"]
+    variance: Float[Array, "*policies"]
+
+    @classmethod
+    def empty(cls) -> Record:
+        return cls(jnp.zeros((), jnp.int32), jnp.zeros(()), jnp.zeros(()))
+
+    @classmethod
+    def of(cls, episodes: Episodes) -> Record:
+        """That of all episodes in the last axis."""
+        returns = jnp.asarray(episodes.returns)
+        num = jnp.full(returns.shape[:-1], returns.shape[-1], jnp.int32)
+        return cls(num, jnp.mean(returns, axis=-1), jnp.var(returns, axis=-1))
+
+    def __add__(self, other: Record) -> Record:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """That of the episodes of both."""
+        num = self.episodes + other.episodes
+        share = other.episodes / jnp.maximum(num, 1)
+        gap = other.mean - self.mean
+        variance = (1 - share) * self.variance + share * other.variance
+        return Record(num, self.mean + share * gap, variance + share * (1 - share) * gap**2)
+
+    @property
+    def error(self) -> Float[Array, "*policies"]:
+        """The variance of the mean."""
+        return self.variance / jnp.maximum(self.episodes - 1, 1)
+
+
+def clearly_above(a: Record, b: Record, errors: float = 1.0) -> Bool[Array, "*policies"]:
+    """Whether the mean of `a` exceeds that of `b` by so many standard errors of the difference."""
+    return a.mean > b.mean + errors * jnp.sqrt(a.error + b.error)
+
+
+class Incumbent(NamedTuple):
+    """The best policy so far and its record; and the record of the run's first policy."""
+
+    acting: Acting
+    record: Record
+    first: Record
+    found: Bool[Array, ""]
+    """whether an exploring policy has earned clearly more than the first policy"""
+
+
+@dataclass(frozen=True)
+class IncumbentRule:
+    """How the best policy of a run is chosen."""
+
+    episodes: int = 5
+    """episodes that each policy plays after a round, with random actions and with its most likely
+    ones, and again to take the incumbent's place (on the host at least one an environment); all
+    their steps count. 0: nothing is compared, and the exploiting policy is the result, as in the
+    paper"""
+
+    def __post_init__(self):
+        require(
+            0 <= self.episodes < 2**31, "incumbent.episodes", self.episodes, "0 or more"
+        )
