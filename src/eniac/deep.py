@@ -64,6 +64,8 @@ class State(NamedTuple):
     """Z_Q^n: pairs where the exploring policy came from the cover in its last rollout"""
     bonus: Any
     incumbent: Incumbent | None
+    largest_reward: Float[Array, ""]
+    """the largest reward seen so far, whatever its sign"""
 
 
 class DeepLearner:
@@ -136,6 +138,7 @@ class DeepLearner:
             queries=queries,
             bonus=config.bonus.init(bonus_key, spaces, config.hidden),
             incumbent=incumbent,
+            largest_reward=jnp.zeros(()),
         )
 
     def new_actor(self, key: PRNGKeyArray) -> Actor:
@@ -279,12 +282,12 @@ class DeepLearner:
             fresh_key, key = jax.random.split(state.key)
             actors = put(state.actors, 0, self.sampler.pure(self.new_actor)(fresh_key))
             state = state._replace(key=key, actors=actors)
-        shared = (state.bonus, state.queries, state.nonfinite)
+        shared = (state.bonus, state.queries, state.nonfinite, state.largest_reward)
         changing = (state.key, state.steps, state.actors, state.envs, state.incumbent, shared)
         (changing, _), metrics = self.sampler.repeat(
             one_round, (changing, jnp.asarray(False)), jnp.arange(self.config.rounds)
         )
-        key, steps, actors, envs, incumbent, (bonus, queries, bad) = changing
+        key, steps, actors, envs, incumbent, (bonus, queries, bad, largest) = changing
         state = state._replace(
             key=key,
             epoch=state.epoch + 1,
@@ -295,6 +298,7 @@ class DeepLearner:
             bonus=bonus,
             queries=queries,
             incumbent=incumbent,
+            largest_reward=largest,
         )
         return state, metrics
 
@@ -348,7 +352,7 @@ class DeepLearner:
             shared,
             (actors, envs, active, look_keys, explores, fits, improve_keys),
         )
-        bonus, _, bad = shared
+        bonus, _, bad, _ = shared
         report: Metrics = {"steps": steps + jnp.sum(metrics.pop("steps"))}
         best: Any = take(actors, -1).policy
         if incumbent is not None:
@@ -461,7 +465,7 @@ class DeepLearner:
         fitted = sampler.pure(self.fitted)
 
         def one_update(carry: tuple[Any, ...], draw: tuple[Array, PRNGKeyArray]):
-            actor, envs, (bonus, queries, bad) = carry
+            actor, envs, (bonus, queries, *known) = carry
             number, key = draw
             if config.fit_after:
                 bonus, _ = sampler.when(
@@ -479,7 +483,7 @@ class DeepLearner:
                 rollout_key, actor.policy, envs, config.rollout_length, roll_in
             )
             actor, shared, metrics = sampler.pure(self.learn)(
-                learn_keys, actor, (bonus, queries, bad), seen, explores
+                learn_keys, actor, (bonus, queries, *known), seen, explores
             )
             return (actor, envs, shared), metrics
 
@@ -502,8 +506,9 @@ class DeepLearner:
     ) -> tuple[Actor, tuple[Any, ...], Metrics]:
         """What a policy makes of a rollout; the bonus counts where it `explores`."""
         config = self.config
-        bonus, queries, bad = shared
+        bonus, queries, bad, largest = shared
         bad = first_nonfinite(bad, seen)
+        largest = jnp.maximum(largest, jnp.max(jnp.abs(seen.reward)))
         online_key, query_key, update_key = keys
         pairs, num = pairs_of(seen)
         metrics = {
@@ -527,11 +532,10 @@ class DeepLearner:
         else:
             earned = jnp.zeros_like(seen.reward)
         if config.explores:
-            combined = {
-                "max": jnp.maximum(seen.reward, earned),
-                "add": seen.reward + earned,
-                "bonus": earned,
-            }[config.combine]
+            paid = seen.reward
+            if config.reward_share is not None:
+                paid = paid * config.reward_share / jnp.maximum(largest, 1e-8)
+            combined = jnp.maximum(paid, earned) if config.combine == "max" else paid + earned
             seen = seen._replace(reward=jnp.where(explores, combined, seen.reward))
         if config.bonus.learns_online:
             online = config.bonus.update_online
@@ -546,7 +550,7 @@ class DeepLearner:
                 queries,
             )
         policy, memory, update_metrics = config.update.learn(
-            update_key, actor.policy, actor.memory, seen
+            update_key, actor.policy, actor.memory, seen, explores
         )
         if policy.normaliser is not None:
             # After the update, whose probability ratios are of the policy as it acted.
@@ -556,7 +560,7 @@ class DeepLearner:
             )
             known = policy.normaliser.update(encoded, jnp.arange(len(order)) < num)
             policy = eqx.tree_at(lambda p: p.normaliser, policy, known)
-        return Actor(policy, memory, scale), (bonus, queries, bad), metrics | update_metrics
+        return Actor(policy, memory, scale), (bonus, queries, bad, largest), metrics | update_metrics
 
     def draw_queries(self, key: PRNGKeyArray, pairs: Pairs, num: Int[Array, ""]) -> Pairs:
         """As many of the first `num` pairs as a fit asks for."""

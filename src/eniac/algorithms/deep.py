@@ -90,8 +90,12 @@ class DeepConfig(AlgorithmConfig):
     """the weights of the policy cover; none: no cover, and one policy instead of two"""
     bonus: BonusRule = field(default_factory=Zero)
     """the exploration bonus"""
-    combine: Literal["max", "add", "bonus"] = "max"
+    combine: Literal["max", "add"] = "max"
     """how the exploring policy's reward comes of reward r and bonus b: max(r, b) or r + b"""
+    reward_share: float | None = None
+    """rewards of the exploring policy are divided by the largest seen so far, whatever its sign, and
+    multiplied by this, so that no reward is worth more than what is unknown; None: they are as
+    they come"""
     roll_in: RollInRule = field(default_factory=RollInRule)
     """how trajectories start in the states that the cover reaches"""
     fit_after: int = 0

@@ -269,9 +269,17 @@ class Width(BonusRule):
         low = jnp.minimum(jnp.min(seen, axis=0), jnp.min(queries, axis=0))
         high = jnp.maximum(jnp.max(seen, axis=0), jnp.max(queries, axis=0))
         middle, half = (low + high) / 2, self.box_scale * (high - low) / 2
-        bound_low, bound_high = encoder.bounds
-        low, high = jnp.maximum(middle - half, bound_low), jnp.minimum(middle + half, bound_high)
-        return queries.at[:num_wide].set(encoder.uniform(key, num_wide, low, high))
+        bound_low, bound_high = map(jnp.asarray, encoder.bounds)
+        # Of a coordinate that has never changed only its bounds say how far it might.
+        still = (half == 0) & jnp.isfinite(bound_high - bound_low)
+        low = jnp.where(still, bound_low, jnp.maximum(middle - half, bound_low))
+        high = jnp.where(still, bound_high, jnp.minimum(middle + half, bound_high))
+        uniform_key, rate_key, mask_key = jax.random.split(key, 3)
+        wide = encoder.uniform(uniform_key, num_wide, low, high)
+        size = queries.shape[1]
+        rate = size ** -jax.random.uniform(rate_key, (num_wide, 1))
+        changed = jax.random.uniform(mask_key, wide.shape) < rate
+        return queries.at[:num_wide].set(jnp.where(changed, wide, queries[:num_wide]))
 
     def start(self, key: PRNGKeyArray, bonus: WidthBonus) -> tuple[WidthNetwork, WidthNetwork]:
         """f and f' before training."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Bool, PRNGKeyArray
 
 from eniac.policies import ActorCritic
 from eniac.sampling.base import Metrics, Trajectory
@@ -33,10 +33,16 @@ class UpdateRule(ABC):
 
     @abstractmethod
     def learn(
-        self, key: PRNGKeyArray, policy: ActorCritic, memory: Any, seen: Trajectory
+        self,
+        key: PRNGKeyArray,
+        policy: ActorCritic,
+        memory: Any,
+        seen: Trajectory,
+        explores: Bool[Array, ""] | bool = False,
     ) -> tuple[ActorCritic, Any, Metrics]:
         """The policy after a rollout, whose rewards are those to learn from, bonus included.
 
+        `explores` says whether it is the exploring policy, for whom to try is as good as to earn.
         Rows of `seen` that are not `on_policy` are there for what their neighbours need only.
         Metrics are scalars, and their names the same every time.
         """

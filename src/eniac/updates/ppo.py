@@ -44,6 +44,8 @@ class PPO(UpdateRule):
     """how far the probability ratio may leave 1 before its gradient is cut"""
     entropy: float = 0.01
     """weight of the entropy bonus"""
+    explore_entropy: float | None = None
+    """the same for an exploring policy; None: the same"""
     value_weight: float = 0.5
     """weight of the squared error of the critic"""
     minibatch: int = 160
@@ -95,12 +97,20 @@ class PPO(UpdateRule):
         return self.optimiser.init(eqx.filter(policy, eqx.is_inexact_array))
 
     def learn(
-        self, key: PRNGKeyArray, policy: ActorCritic, memory: Any, seen: Trajectory
+        self,
+        key: PRNGKeyArray,
+        policy: ActorCritic,
+        memory: Any,
+        seen: Trajectory,
+        explores: Any = False,
     ) -> tuple[ActorCritic, Any, Metrics]:
         """`update` on the on-policy steps of a rollout."""
         order, num = on_policy_first(flat(seen.on_policy))
         rows = jax.tree.map(lambda x: x[order], self.rows(seen))
-        return self.update(key, policy, memory, rows, num)
+        entropy = self.entropy
+        if self.explore_entropy is not None:
+            entropy = jnp.where(explores, self.explore_entropy, entropy)
+        return self.update(key, policy, memory, rows, num, entropy)
 
     def rows(self, seen: Trajectory) -> Rows:
         """What PPO learns from in a rollout, times and environments in one axis."""
@@ -113,7 +123,11 @@ class PPO(UpdateRule):
         return Rows(*map(flat, (seen.observation, seen.action, seen.log_prob, advantage, target)))
 
     def loss(
-        self, policy: ActorCritic, rows: Rows, weight: Float[Array, " rows"]
+        self,
+        policy: ActorCritic,
+        rows: Rows,
+        weight: Float[Array, " rows"],
+        entropy: Any = None,
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         """The clipped surrogate, the squared error of the critic and the entropy, added up."""
 
@@ -135,7 +149,7 @@ class PPO(UpdateRule):
         total = (
             parts["policy_loss"]
             + self.value_weight * parts["value_loss"]
-            - self.entropy * parts["entropy"]
+            - (self.entropy if entropy is None else entropy) * parts["entropy"]
         )
         return total, parts
 
@@ -146,6 +160,7 @@ class PPO(UpdateRule):
         optimiser_state: Any,
         rows: Rows,
         count: Int[Array, ""] | int | None = None,
+        entropy: Any = None,
     ) -> tuple[ActorCritic, Any, dict[str, Float[Array, ""]]]:
         """`passes` passes of minibatch steps over the first `count` rows (default: all), in an
         order drawn anew each pass.
@@ -161,7 +176,9 @@ class PPO(UpdateRule):
         def step(carry: tuple[Any, ...], index: Array, weight: Array) -> tuple[Any, ...]:
             policy, optimiser_state, _ = carry
             chosen = jax.tree.map(lambda x: x[index], rows)
-            gradient, parts = eqx.filter_grad(self.loss, has_aux=True)(policy, chosen, weight)
+            gradient, parts = eqx.filter_grad(self.loss, has_aux=True)(
+                policy, chosen, weight, entropy
+            )
             change, optimiser_state = self.optimiser.update(gradient, optimiser_state)
             return eqx.apply_updates(policy, change), optimiser_state, parts
 
