@@ -64,8 +64,6 @@ class State(NamedTuple):
     """Z_Q^n: pairs where the exploring policy came from the cover in its last rollout"""
     bonus: Any
     incumbent: Incumbent | None
-    largest_reward: Float[Array, ""]
-    """the largest reward seen so far, whatever its sign"""
 
 
 class DeepLearner:
@@ -138,7 +136,6 @@ class DeepLearner:
             queries=queries,
             bonus=config.bonus.init(bonus_key, spaces, config.hidden),
             incumbent=incumbent,
-            largest_reward=jnp.zeros(()),
         )
 
     def new_actor(self, key: PRNGKeyArray) -> Actor:
@@ -278,16 +275,12 @@ class DeepLearner:
             solved = solved | (ran & (metrics.get("return_mean", 0.0) > until))
             return (changing, solved), metrics | {"ran": ran}
 
-        if self.config.fresh_explorer and state.cover is not None:
-            fresh_key, key = jax.random.split(state.key)
-            actors = put(state.actors, 0, self.sampler.pure(self.new_actor)(fresh_key))
-            state = state._replace(key=key, actors=actors)
-        shared = (state.bonus, state.queries, state.nonfinite, state.largest_reward)
+        shared = (state.bonus, state.queries, state.nonfinite)
         changing = (state.key, state.steps, state.actors, state.envs, state.incumbent, shared)
         (changing, _), metrics = self.sampler.repeat(
             one_round, (changing, jnp.asarray(False)), jnp.arange(self.config.rounds)
         )
-        key, steps, actors, envs, incumbent, (bonus, queries, bad, largest) = changing
+        key, steps, actors, envs, incumbent, (bonus, queries, bad) = changing
         state = state._replace(
             key=key,
             epoch=state.epoch + 1,
@@ -298,7 +291,6 @@ class DeepLearner:
             bonus=bonus,
             queries=queries,
             incumbent=incumbent,
-            largest_reward=largest,
         )
         return state, metrics
 
@@ -352,7 +344,7 @@ class DeepLearner:
             shared,
             (actors, envs, active, look_keys, explores, fits, improve_keys),
         )
-        bonus, _, bad, _ = shared
+        bonus, _, bad = shared
         report: Metrics = {"steps": steps + jnp.sum(metrics.pop("steps"))}
         best: Any = take(actors, -1).policy
         if incumbent is not None:
@@ -506,9 +498,8 @@ class DeepLearner:
     ) -> tuple[Actor, tuple[Any, ...], Metrics]:
         """What a policy makes of a rollout; the bonus counts where it `explores`."""
         config = self.config
-        bonus, queries, bad, largest = shared
+        bonus, queries, bad = shared
         bad = first_nonfinite(bad, seen)
-        largest = jnp.maximum(largest, jnp.max(jnp.abs(seen.reward)))
         online_key, query_key, update_key = keys
         pairs, num = pairs_of(seen)
         metrics = {
@@ -532,10 +523,11 @@ class DeepLearner:
         else:
             earned = jnp.zeros_like(seen.reward)
         if config.explores:
-            paid = seen.reward
-            if config.reward_share is not None:
-                paid = paid * config.reward_share / jnp.maximum(largest, 1e-8)
-            combined = jnp.maximum(paid, earned) if config.combine == "max" else paid + earned
+            combined = {
+                "max": jnp.maximum(seen.reward, earned),
+                "add": seen.reward + earned,
+                "bonus": earned,
+            }[config.combine]
             seen = seen._replace(reward=jnp.where(explores, combined, seen.reward))
         if config.bonus.learns_online:
             online = config.bonus.update_online
@@ -560,7 +552,7 @@ class DeepLearner:
             )
             known = policy.normaliser.update(encoded, jnp.arange(len(order)) < num)
             policy = eqx.tree_at(lambda p: p.normaliser, policy, known)
-        return Actor(policy, memory, scale), (bonus, queries, bad, largest), metrics | update_metrics
+        return Actor(policy, memory, scale), (bonus, queries, bad), metrics | update_metrics
 
     def draw_queries(self, key: PRNGKeyArray, pairs: Pairs, num: Int[Array, ""]) -> Pairs:
         """As many of the first `num` pairs as a fit asks for."""
@@ -573,8 +565,11 @@ class DeepLearner:
         groups = self.config.num_envs // rule.group
         share, place, part, coin = jax.random.uniform(key, (4, groups))
         happens = share < rule.share
-        # At least two steps of every trajectory are the current policy's.
-        longest = max(self.config.rollout_length - 2, 0)
+        # At least two steps of every trajectory are the current policy's, unless there is something
+        # to learn from the others too.
+        longest = self.config.rollout_length
+        if not getattr(self.config.update, "imitate", False):
+            longest = max(longest - 2, 0)
         length = part * (longest + 1)
         if rule.length == "geometric":
             # With 1 - gamma, conditioned on leaving those two steps.

@@ -90,12 +90,8 @@ class DeepConfig(AlgorithmConfig):
     """the weights of the policy cover; none: no cover, and one policy instead of two"""
     bonus: BonusRule = field(default_factory=Zero)
     """the exploration bonus"""
-    combine: Literal["max", "add"] = "max"
-    """how the exploring policy's reward comes of reward r and bonus b: max(r, b) or r + b"""
-    reward_share: float | None = None
-    """rewards of the exploring policy are divided by the largest seen so far, whatever its sign, and
-    multiplied by this, so that no reward is worth more than what is unknown; None: they are as
-    they come"""
+    combine: Literal["max", "add", "bonus"] = "max"
+    """how the exploring policy's reward comes of reward r and bonus b: max(r, b), r + b, or b alone"""
     roll_in: RollInRule = field(default_factory=RollInRule)
     """how trajectories start in the states that the cover reaches"""
     fit_after: int = 0
@@ -114,8 +110,6 @@ class DeepConfig(AlgorithmConfig):
     """policies that the cover has room for"""
     exploit_from: int = 3
     """round of the run at which the exploiting policy starts to learn"""
-    fresh_explorer: bool = False
-    """whether the exploring policy starts afresh in every epoch (Algorithm 2)"""
     restart: int = 0
     """rounds after which the exploiting policy starts afresh, with what the cover has reached by
     then; 0 is never (the paper's program)"""

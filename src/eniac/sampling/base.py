@@ -68,6 +68,8 @@ class Trajectory(NamedTuple):
     on_policy: Bool[AnyArray, "time envs"]
     num_steps: Int[AnyArray, ""]
     """environment steps that were taken, roll-ins included, resets not"""
+    rolled_in: Bool[AnyArray, "time envs"] | None = None
+    """the steps of a roll-in; `log_prob` is what the current policy thinks of them"""
 
 
 class RollIn(NamedTuple):
@@ -271,13 +273,12 @@ def decide(
     distribution, value = jax.vmap(policy)(observation)
     ours = jax.vmap(lambda d, n: d.transform(n))(distribution, noise)
     ours = select(first & spread(roll_in.coin), uniform_action, ours)
-    log_prob = jax.vmap(lambda d, a: d.log_prob(a))(distribution, ours)
+    action = select(on_policy, ours, theirs)
+    log_prob = jax.vmap(lambda d, a: d.log_prob(a))(distribution, action)
     mixed = jnp.logaddexp(
         jnp.log1p(-roll_in.epsilon) + log_prob, jnp.log(roll_in.epsilon) + policy.log_uniform
     )
-    return Decision(
-        select(on_policy, ours, theirs), jnp.where(first, mixed, log_prob), value, on_policy
-    )
+    return Decision(action, jnp.where(first, mixed, log_prob), value, on_policy)
 
 
 def choose(policy: Any, key: PRNGKeyArray, observation: Any, deterministic: bool) -> Array:

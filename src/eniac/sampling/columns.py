@@ -31,13 +31,14 @@ class Columns:
         self.action: Any = None
         self.log_prob, self.value = (np.empty(shape, np.float32) for _ in range(2))
         self.reward = np.empty(shape, np.float32)
-        self.terminated, self.truncated, self.on_policy, self.real = (
-            np.empty(shape, bool) for _ in range(4)
+        self.terminated, self.truncated, self.on_policy, self.rolled_in, self.real = (
+            np.empty(shape, bool) for _ in range(5)
         )
         self.finals: list[tuple[int, np.ndarray, Any]] = []
 
     def put_decision(self, t: int, observation: Any, decision: list[np.ndarray]) -> None:
         action, self.log_prob[t], self.value[t], self.on_policy[t] = decision
+        self.rolled_in[t] = ~self.on_policy[t]
         if self.action is None:
             self.action = np.empty((len(self.reward), *action.shape), action.dtype)
         self.action[t] = action
@@ -58,5 +59,6 @@ class Columns:
             # What is known of this episode is not to be trusted, and nothing follows it. That its
             # last step counts as truncated keeps the next one apart; its value is used nowhere.
             ends = np.flatnonzero(self.terminated[:t, i] | self.truncated[:t, i])
-            self.on_policy[ends[-1] + 1 if len(ends) else 0 : t + 1, i] = False
+            episode = slice(ends[-1] + 1 if len(ends) else 0, t + 1)
+            self.on_policy[episode, i] = self.rolled_in[episode, i] = False
             self.truncated[t, i] = True

@@ -130,7 +130,8 @@ class CompiledSampler:
         last_value = jax.vmap(policy.value)(envs.observation)
         next_value = jnp.concatenate([seen.value[1:], last_value[None]])
         next_value = jnp.where(seen.truncated, seen.next_value, next_value)
-        return envs, seen._replace(next_value=next_value)
+        rolled_in = None if roll_in is None else ~seen.on_policy
+        return envs, seen._replace(next_value=next_value, rolled_in=rolled_in)
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, evaluation: Evaluation) -> Episodes:
         """One episode in each of so many environments, side by side, until all have ended."""

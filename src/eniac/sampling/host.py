@@ -300,6 +300,7 @@ class HostSampler:
             seen.truncated,
             seen.on_policy & seen.real,
             np.asarray(seen.real.sum(), np.int32),
+            seen.rolled_in & seen.real,
         )
 
 

@@ -26,6 +26,8 @@ class Rows(NamedTuple):
     log_prob: Float[Array, " rows"]
     advantage: Float[Array, " rows"]
     target: Float[Array, " rows"]
+    imitated: Bool[Array, " rows"] | None = None
+    """steps of a roll-in that did better than the critic thought, to be imitated"""
 
 
 METRICS = ("policy_loss", "value_loss", "entropy", "kl", "clipped")
@@ -52,6 +54,10 @@ class PPO(UpdateRule):
     """rows in a minibatch; the last one of a pass has what is left"""
     passes: int = 5
     """passes over the rows in one update ("PPO optimization epochs")"""
+    imitate: bool = False
+    """learn also from the steps of a roll-in, which are thrown away else: where the return turned
+    out better than the critic thought, the policy moves towards what the cover did, as far as
+    `clip` allows"""
     max_clipped: float = 1.0
     """an update ends, whatever its passes, when the probability ratio of more than this share of a
     minibatch has left the range that `clip` allows: how far one update may move the policy. 1:
@@ -105,8 +111,14 @@ class PPO(UpdateRule):
         explores: Any = False,
     ) -> tuple[ActorCritic, Any, Metrics]:
         """`update` on the on-policy steps of a rollout."""
-        order, num = on_policy_first(flat(seen.on_policy))
-        rows = jax.tree.map(lambda x: x[order], self.rows(seen))
+        rows = self.rows(seen)
+        used = jnp.asarray(flat(seen.on_policy))
+        if self.imitate and seen.rolled_in is not None:
+            better = flat(seen.rolled_in) & (rows.advantage > 0)
+            rows = rows._replace(imitated=better)
+            used = used | better
+        order, num = on_policy_first(used)
+        rows = jax.tree.map(lambda x: x[order], rows)
         entropy = self.entropy
         if self.explore_entropy is not None:
             entropy = jnp.where(explores, self.explore_entropy, entropy)
@@ -118,7 +130,10 @@ class PPO(UpdateRule):
             lambda one: advantages(one, self.gamma, self.gae_lambda),
             in_axes=(Trajectory(*(1,) * 9, num_steps=None),),  # pyright: ignore[reportArgumentType]
             out_axes=1,
-        )(seen)
+        )(seen._replace(rolled_in=None))
+        if self.imitate and seen.rolled_in is not None:
+            # What came of it, not what a critic makes of each step: the cover chose many of them.
+            advantage = jnp.where(seen.rolled_in, returns - seen.value, advantage)
         target = returns if self.value_target == "return" else advantage + seen.value
         return Rows(*map(flat, (seen.observation, seen.action, seen.log_prob, advantage, target)))
 
@@ -145,7 +160,12 @@ class PPO(UpdateRule):
             }
 
         parts = jax.vmap(row_loss)(rows)
-        parts = {name: jnp.sum(x * weight) / jnp.sum(weight) for name, x in parts.items()}
+        # What is imitated says how to act, but not what the policy's own states are worth.
+        own = weight if rows.imitated is None else weight * ~rows.imitated
+        parts = {
+            name: jnp.sum(x * (weight if name == "policy_loss" else own)) / jnp.sum(weight)
+            for name, x in parts.items()
+        }
         total = (
             parts["policy_loss"]
             + self.value_weight * parts["value_loss"]
@@ -171,7 +191,13 @@ class PPO(UpdateRule):
         """
         capacity = rows.log_prob.shape[0]
         count = jnp.asarray(capacity if count is None else count, jnp.int32)
-        rows = rows._replace(advantage=standardise(rows.advantage, jnp.arange(capacity) < count))
+        used = jnp.arange(capacity) < count
+        if rows.imitated is None:
+            advantage = standardise(rows.advantage, used)
+        else:
+            own = used & ~rows.imitated
+            advantage = standardise(rows.advantage, own, shift=~rows.imitated)
+        rows = rows._replace(advantage=advantage)
 
         def step(carry: tuple[Any, ...], index: Array, weight: Array) -> tuple[Any, ...]:
             policy, optimiser_state, _ = carry
@@ -194,10 +220,17 @@ class PPO(UpdateRule):
         )
 
 
-def standardise(x: Float[Array, " rows"], used: Bool[Array, " rows"]) -> Float[Array, " rows"]:
-    """`x` shifted and scaled to mean 0 and variance 1 over the rows that are used."""
+def standardise(
+    x: Float[Array, " rows"],
+    used: Bool[Array, " rows"],
+    shift: Bool[Array, " rows"] | None = None,
+) -> Float[Array, " rows"]:
+    """`x` shifted and scaled to mean 0 and variance 1 over the rows that are used; those that are
+    not to `shift` are scaled only."""
     count = jnp.maximum(jnp.sum(used), 1)
     # Chosen, not weighted by zero: zero times infinity is not zero.
     mean = jnp.sum(jnp.where(used, x, 0.0)) / count
     variance = jnp.sum(jnp.where(used, x - mean, 0.0) ** 2) / count
+    if shift is not None:
+        mean = jnp.where(shift, mean, 0.0)
     return (x - mean) / (jnp.sqrt(variance) + 1e-8)
