@@ -339,8 +339,9 @@ def _from_envpool(
         ) from error
 
     def make(num_envs: int, seeds: list[int]) -> Any:
-        # EnvPool would have a thread for every core of the machine: on a part of them, as every
-        # process of several seeds is, they take turns, and a step takes a fifth longer.
+        # EnvPool would have a thread for every core of the machine. On a part of them, which is
+        # what each process of several seeds has, they take turns, and steps take longer by a tenth
+        # or more.
         threads = {"num_threads": min(num_cores(), num_envs)}
         return envpool.make_gymnasium(id, num_envs=num_envs, seed=seeds, **(threads | fixed))
 

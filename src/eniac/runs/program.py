@@ -37,7 +37,8 @@ times slower to run.)"""
 
 
 _ONCE_ON_CPU = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-"""For what runs once: half the time to compile. (An epoch would take half as long again.)"""
+"""For what runs once: a third of the time to compile. An epoch would take far longer than that
+saves: half as long again without the fusion emitters, four times as long at level 0."""
 
 
 class Outcome(NamedTuple):
