@@ -71,7 +71,7 @@ def eniac(source: str, task: str, num_envs: int) -> Trial:
     learner: Any = built.learner
     sampler = learner.sampler
     nothing = np.zeros(1, np.float32)
-    sampler.evaluate = lambda *_: Episodes(nothing, nothing, nothing)
+    sampler.evaluate = lambda *_: Episodes(**dict.fromkeys(Episodes._fields, nothing))
     state = learner.init(0)
 
     def trial() -> Report:

@@ -11,7 +11,7 @@ ROOT = Path(eniac.__file__).parent
 
 LAYERS = (
     ("errors",),
-    ("lazy", "memory"),
+    ("cores", "lazy", "memory"),
     ("boxes", "child_process"),
     ("spaces", "draws", "minibatches"),
     ("envs",),

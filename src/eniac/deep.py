@@ -204,7 +204,8 @@ class DeepLearner:
         return state, seen
 
     def merge(self, state: State, samples: Trajectory | None) -> State:
-        """Line 7: Z^n, and the first query pairs, which no exploring policy has found yet."""
+        """Line 7: Z^n, and the first query pairs, which no exploring policy has found yet. A fit
+        that waits finds some of its own."""
         return state if samples is None else self.sampler.pure(self._merge)(state, samples)
 
     def _merge(self, state: State, samples: Trajectory) -> State:
@@ -212,11 +213,13 @@ class DeepLearner:
         assert state.cover is not None
         key, add_key, query_key = jax.random.split(state.key, 3)
         pairs, num = pairs_of(samples)
-        queries = jax.tree.map(
-            lambda first, later: jnp.where(state.epoch == 0, first.astype(later.dtype), later),
-            self.draw_queries(query_key, pairs, num),
-            state.queries,
-        )
+        queries = state.queries
+        if not self.config.fit_after:
+            queries = jax.tree.map(
+                lambda first, later: jnp.where(state.epoch == 0, first.astype(later.dtype), later),
+                self.draw_queries(query_key, pairs, num),
+                queries,
+            )
         buffer = state.buffer.add(add_key, pairs, num, state.cover.count)
         return state._replace(key=key, buffer=buffer, queries=queries)
 

@@ -11,6 +11,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
+from eniac.envs import names
 from eniac.envs.names import env_from, find_env
 from eniac.envs.stepping import HostStep, env_seeds
 from eniac.errors import ConfigError, RunError
@@ -705,6 +706,21 @@ def trace(envs, seed, steps=12):
         actions[:] = rng.integers(2, size=actions.shape)
         out.append(envs.step(actions).observation.copy())
     return np.stack(out)
+
+
+def test_envpool_has_no_more_threads_than_there_are_cores_for_it_or_as_many_as_asked(monkeypatch):
+    import envpool
+
+    monkeypatch.setattr(names, "num_cores", lambda: 3)
+    made = []
+    make = envpool.make_gymnasium
+    monkeypatch.setattr(envpool, "make_gymnasium", lambda *a, **k: made.append(k) or make(*a, **k))
+    traces = []
+    for options, num_envs in (({}, 4), ({}, 2), ({"num_threads": 1}, 4)):
+        with find_env("envpool:CartPole-v1", options).open(num_envs) as envs:
+            traces.append(trace(envs, 1))
+    assert [k["num_threads"] for k in made] == [3, 2, 1]
+    assert (traces[0] == traces[2]).all()
 
 
 @pytest.mark.parametrize("id", ["CartPole-v1", "MountainCarContinuous-v0"])

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import jax
 
+from eniac.cores import num_cores
+
 
 def prepare_jax() -> None:
     """What a run does before it computes, from Python and the command line alike: the same devices
@@ -80,13 +82,6 @@ def _chosen_devices() -> int | None:
         return chosen
     flag = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
     return int(flag[1]) if flag else None
-
-
-def num_cores() -> int:
-    """Cores that this process may use: fewer than there are in a container or under taskset."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def processor() -> str:

@@ -15,8 +15,9 @@ from importlib.metadata import version
 from typing import Any
 
 import eniac
+from eniac.cores import num_cores
 from eniac.errors import name_shown, shown
-from eniac.runs.cache import num_cores, processor
+from eniac.runs.cache import processor
 
 FREE = (
     *("epochs", "steps", "seconds", "return_above"),

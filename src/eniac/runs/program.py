@@ -36,6 +36,11 @@ the passes of LLVM that XLA calls expensive. (Level 0 would be a third quicker t
 times slower to run.)"""
 
 
+_ONCE_ON_CPU = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+"""For what runs once: a third of the time to compile. An epoch would take far longer than that
+saves: half as long again without the fusion emitters, four times as long at level 0."""
+
+
 class Outcome(NamedTuple):
     """What an epoch of all seeds gave: metrics have an axis of seeds and one of rounds. Rows of
     seeds that were not active mean nothing."""
@@ -112,7 +117,7 @@ class CompiledProgram:
         ) -> tuple[Any, dict[str, Array]]:
             return when(active, lambda state: epoch(learner, state, until), state)
 
-        def over_seeds(function: Callable[..., T]) -> Any:
+        def over_seeds(function: Callable[..., T], on_cpu: dict[str, Any]) -> Any:
             def on_a_device(*arguments: Any) -> T:
                 return jax.lax.map(lambda row: function(*row), arguments)
 
@@ -121,11 +126,11 @@ class CompiledProgram:
                 jax.shard_map(
                     on_a_device, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False
                 ),
-                compiler_options=_ON_CPU if devices[0].platform == "cpu" else None,
+                compiler_options=on_cpu if devices[0].platform == "cpu" else None,
             )
 
-        self._start = over_seeds(start)
-        self._epoch = over_seeds(one_epoch)
+        self._start = over_seeds(start, _ONCE_ON_CPU)
+        self._epoch = over_seeds(one_epoch, _ON_CPU)
         self.shapes = jax.eval_shape(self._start, self.seeds)
         self._compiled: Any = None
 

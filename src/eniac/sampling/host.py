@@ -63,6 +63,7 @@ class HostSampler:
         self._value = jax.jit(lambda policy, observation: jax.vmap(policy.value)(observation))
         self._act = jax.jit(_act, static_argnums=0)
         self._choose = jax.jit(_choose, static_argnums=5)
+        self._rows = jax.jit(_rows)
         self._pure: dict[Any, Any] = {}
 
     @property
@@ -78,8 +79,8 @@ class HostSampler:
         self, step: Callable[[Carry, Any], tuple[Carry, Any]], carry: Carry, inputs: Any
     ) -> tuple[Carry, Any]:
         reports = []
-        for i in range(len(jax.tree.leaves(inputs)[0])):
-            carry, report = step(carry, jax.tree.map(lambda x, i=i: x[i], inputs))
+        for row in self._rows(inputs):
+            carry, report = step(carry, row)
             reports.append(report)
         return carry, _stacked(reports)
 
@@ -328,6 +329,12 @@ def _choose(
         return policy.mode(observation) if deterministic else policy.action(noise, observation)
 
     return jax.vmap(one)(whose, noise, observation)
+
+
+def _rows(inputs: Any) -> list[Any]:
+    """What `inputs` have in each row of their leading axis: one program, not a call for each."""
+    num = len(jax.tree.leaves(inputs)[0])
+    return [jax.tree.map(lambda x, i=i: x[i], inputs) for i in range(num)]
 
 
 def _seed(key: PRNGKeyArray) -> int:
