@@ -151,6 +151,17 @@ class DeepLearner:
             return state.incumbent.acting.policy
         return take(state.actors, -1).policy
 
+    def policies(self, state: State) -> dict[str, Acting]:
+        """The incumbent, if there is one, the policies that are improved, and those of the cover."""
+        sampled = jnp.asarray(False)
+        found = {} if state.incumbent is None else {"incumbent": state.incumbent.acting}
+        found["exploiting"] = Acting(take(state.actors, -1).policy, sampled)
+        if state.cover is not None:
+            found["exploring"] = Acting(take(state.actors, 0).policy, sampled)
+            for place in range(int(state.cover.count)):
+                found[f"cover:{place + 1}"] = Acting(take(state.cover.policies, place), sampled)
+        return found
+
     def warnings(self) -> list[str]:
         config, limit = self.config, self.evaluation.horizon
         steps = config.updates_per_round * config.rollout_length

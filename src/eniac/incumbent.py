@@ -19,14 +19,15 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.errors import require
 from eniac.policies import ActorCritic
-from eniac.sampling.base import Episodes
+from eniac.sampling.base import AnyArray, Episodes
 
 
 class Acting(eqx.Module):
     """A policy, and how it acts: by its most likely action if `greedy`, else by a random one."""
 
-    policy: ActorCritic
-    greedy: Bool[Array, ""]
+    policy: Any
+    """an `ActorCritic`, or a table of probabilities"""
+    greedy: Bool[AnyArray, "*policies"]
 
     def noise(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
         return self.policy.noise(key, shape)
@@ -37,6 +38,11 @@ class Acting(eqx.Module):
 
     def mode(self, observation: Any) -> Array:
         return self.policy.mode(observation)
+
+    def acts(self, deterministic: bool | None) -> Acting:
+        """The same policy with its most likely actions, or with random ones; None: as it is."""
+        greedy = self.greedy if deterministic is None else jnp.asarray(deterministic)
+        return Acting(self.policy, greedy)
 
 
 def both_ways(policy: ActorCritic) -> Acting:

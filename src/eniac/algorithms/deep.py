@@ -324,7 +324,8 @@ class DeepSpec:
         """The settings at `depth`, or those of `preset`, one of `PRESETS`; with other `parts`."""
         if preset is not None:
             require(preset in PRESETS, "preset", preset, f"one of {', '.join(PRESETS)}")
-            return replace(self.paper(PRESETS[preset]), episodes=episodes, **parts)
+            settings = replace(self.paper(PRESETS[preset]), incumbent=NO_INCUMBENT)
+            return replace(settings, episodes=episodes, **parts)
         require(depth in DEPTHS, "depth", depth, f"one of {', '.join(map(str, DEPTHS))}")
         require(
             episodes in ("continuing", "episodic"),
@@ -344,6 +345,9 @@ class DeepSpec:
 
 
 PRESETS: dict[str, int] = {f"paper-depth{depth}": depth for depth in DEPTHS}
+
+NO_INCUMBENT = IncumbentRule(episodes=0)
+"""The paper judges the exploiting policy as it is, and counts no episodes to choose another."""
 
 
 def paper_eniac(depth: int) -> DeepConfig:

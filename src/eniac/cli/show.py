@@ -68,16 +68,19 @@ def report(console: Console, result: Any) -> int:
 def evaluation_table(result: dict[str, Any]) -> Table:
     """What `evaluate_run` returned."""
     limit = f"cut after {result['horizon']} steps" if result["horizon"] else "until they end"
-    how = "most likely actions" if result["deterministic"] else "sampled actions"
     table = Table(
         title=f"{result['algorithm']} on {result['env']}",
-        caption=f"{result['episodes']} episodes a seed, {limit}, {how}",
+        caption=f"{result['episodes']} episodes a seed, {limit}",
     )
+    for name in ("policy", "actions"):
+        table.add_column(name)
     columns = ("seed", "epoch", "steps", "return", "std", "min", "max", "length")
     for name in columns:
         table.add_column(name, justify="right")
     for row in result["seeds"]:
         table.add_row(
+            row["policy"],
+            actions(row["deterministic"]),
             str(row["seed"]),
             str(row["epoch"]),
             f"{row['env_steps']:,}",
@@ -85,6 +88,11 @@ def evaluation_table(result: dict[str, Any]) -> Table:
             f"{row['length_mean']:.4g}",
         )
     return table
+
+
+def actions(deterministic: bool) -> str:
+    """How a policy chooses its actions, in words."""
+    return "most likely" if deterministic else "sampled"
 
 
 def cover_table(result: dict[str, Any]) -> Group:
@@ -117,9 +125,13 @@ def cover_table(result: dict[str, Any]) -> Group:
     table.add_section()
     add("exploring", result["exploring"], "-", "-", "-")
     add("exploiting", result["exploiting"], "-", "-", "-")
+    note = ""
+    if result["incumbent"] is not None:
+        add("incumbent", result["incumbent"], "-", "-", "-")
+        note = f" (incumbent: {actions(result['incumbent']['deterministic'])})"
     what = "share of the cells" if total is not None else "number of cells"
     notes = Text(
-        f"return: {result['episodes']} episodes, {limit}, sampled actions\n"
+        f"return: {result['episodes']} episodes, {limit}, sampled actions{note}\n"
         f"covered: {what} that the policy's visits in the buffer touch; new: those that no policy "
         f"before it touched ({result['cell']})\n"
         f"all policies together: {share(result['covered'])}",
