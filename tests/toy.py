@@ -117,7 +117,11 @@ class Learner:
         return state.policy
 
     def policies(self, state: State) -> dict[str, Acting]:
-        return {"incumbent": Acting(state.policy, state.flag)}
+        other = TablePolicy(state.policy.probabilities[:, ::-1])
+        return {
+            "incumbent": Acting(state.policy, state.flag),
+            "exploiting": Acting(other, jnp.asarray(False)),
+        }
 
     def warnings(self) -> list[str]:
         return []

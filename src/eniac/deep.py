@@ -428,8 +428,9 @@ class DeepLearner:
         }
         for place, role in enumerate(self.roles):
             prefix = "" if len(self.roles) == 1 else f"{role}/"
-            told[f"{prefix}sampled_return"] = looks.mean[place, 0]
-            told[f"{prefix}greedy_return"] = looks.mean[place, 1]
+            # Nothing is known of a policy that does not learn yet: NaN, which logs leave out.
+            mean = jnp.where(active[place], looks.mean[place], jnp.nan)
+            told[f"{prefix}sampled_return"], told[f"{prefix}greedy_return"] = mean[0], mean[1]
         if len(self.roles) == 1:
             return actors, incumbent, told
         # Of its two ways the better one.

@@ -206,8 +206,8 @@ def test_learning_curves_are_plotted(run, tmp_path, capsys):
 
 def test_policies_are_exported(run, tmp_path):
     assert _run("export", str(run), "--out", str(tmp_path / "out")) == 0
-    policy = load_policy(tmp_path / "out" / "seed-1")
-    assert type(policy).__module__ == "eniac.policies"
+    loaded = load_policy(tmp_path / "out" / "seed-1")
+    assert type(loaded.policy).__module__ == "eniac.policies"
 
 
 def test_a_run_without_a_theorem_has_no_certificate(run, capsys):

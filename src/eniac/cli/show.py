@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def report(console: Console, result: Any) -> int:
     """Says how a run ended. Returns the exit code: 0, or 128 and the signal that stopped it."""
-    from eniac.runs.display import duration, show_returns
+    from eniac.runs.display import duration, exploiting, show_returns
     from eniac.runs.proposals import in_shell, longer_command, resume_command
 
     path, epoch = result.path, result.progress.epoch
@@ -40,6 +40,7 @@ def report(console: Console, result: Any) -> int:
     speed = result.steps / max(result.seconds, 1e-9)
     for name, value in (
         ("return", f"{shown}, {result.config.evaluation.episodes} episodes a seed"),
+        *exploiting(result.progress),
         ("ended by", result.ended),
         ("steps", f"{int(result.progress.steps.sum()):,}"),
         ("time", f"{duration(result.seconds)}, {speed:,.0f} steps/s"),
