@@ -18,7 +18,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.errors import require
-from eniac.policies import ActorCritic
 from eniac.sampling.base import AnyArray, Episodes
 
 
@@ -45,7 +44,7 @@ class Acting(eqx.Module):
         return Acting(self.policy, greedy)
 
 
-def both_ways(policy: ActorCritic) -> Acting:
+def both_ways(policy: Any) -> Acting:
     """`policy` with random actions, and with its most likely ones, stacked."""
     return Acting(
         jax.tree.map(lambda x: jnp.stack([x, x]), policy), jnp.asarray([False, True])
