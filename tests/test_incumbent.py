@@ -4,7 +4,6 @@ import itertools
 from dataclasses import replace
 
 import equinox as eqx
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -238,7 +237,10 @@ def test_the_challenger_is_the_policy_and_the_way_that_looked_best_among_those_t
     policies = stacked(around(0.25), around(0.75))
     actors = Actor(policies, (), ())  # pyright: ignore
     looks = record_of([[[1.0], [2.0]], [[4.0], [3.0]]])
-    for active, mean, greedy, looked in (((True, True), 0.75, False, 4), ((True, False), 0.25, True, 2)):
+    for active, mean, greedy, looked in (
+        ((True, True), 0.75, False, 4),
+        ((True, False), 0.25, True, 2),
+    ):
         found, value = learner.challenger(actors, looks, jnp.asarray(active))
         np.testing.assert_allclose(found.mode(jnp.zeros(2)), [mean], rtol=1e-4)
         assert bool(found.greedy) == greedy
@@ -249,7 +251,9 @@ def handed_over(exploiting, exploring=(0.0, 0.0), record=(2.0, 2.0, 2.0), active
     """What becomes of an exploiting policy around 0.5 beside an incumbent around 1.5."""
     learner = learner_with()
     one = lambda mean: Actor(  # noqa: E731
-        around(mean), learner.config.update.init(around(mean)), learner.new_actor(jax.random.key(0)).scale
+        around(mean),
+        learner.config.update.init(around(mean)),
+        learner.new_actor(jax.random.key(0)).scale,
     )
     actors = stacked(one(-0.5), one(0.5))
     worse = np.full(2, -99.0)
@@ -398,7 +402,9 @@ def test_every_step_that_is_taken_to_choose_is_counted(sea):
     """Training, visits, a look at each policy that learns, and a duel where one looked better."""
     config, covered = sea.config, sea.config.cover is not None
     roles = ("explore/", "exploit/") if covered else ("",)
-    looks = np.stack([sea.column(f"{r}{way}_return") for r in roles for way in ("sampled", "greedy")])
+    looks = np.stack(
+        [sea.column(f"{r}{way}_return") for r in roles for way in ("sampled", "greedy")]
+    )
     estimate = sea.column("incumbent/estimate")
     one = config.num_envs * config.rollout_length * config.updates_per_round
     both = 2 * EPISODES * SIZE

@@ -117,7 +117,7 @@ class Learner:
         return state.policy
 
     def policies(self, state: State) -> dict[str, Acting]:
-        other = TablePolicy(state.policy.probabilities[:, ::-1])
+        other = TablePolicy(jnp.asarray(state.policy.probabilities)[:, ::-1])
         return {
             "incumbent": Acting(state.policy, state.flag),
             "exploiting": Acting(other, jnp.asarray(False)),

@@ -69,9 +69,10 @@ class State(NamedTuple):
 class DeepLearner:
     """Algorithm 1 with networks. An epoch adds one policy to the cover.
 
-    The exploring policy learns from max(r, b) or r + b. The exploiting policy learns from r alone,
-    starts in the states that the cover reaches, and is the one judged. Without a cover there is one
-    policy, which learns from both and is judged.
+    The exploring policy learns from max(r, b) or r + b. The exploiting policy learns from r alone
+    and starts in the states that the cover reaches. Without a cover there is one policy, which
+    learns from both. The incumbent is judged, the best of them all so far; without one the
+    exploiting policy is.
     """
 
     def __init__(self, sampler: Sampler, config: DeepConfig, evaluation: Evaluation):
@@ -152,7 +153,7 @@ class DeepLearner:
         return take(state.actors, -1).policy
 
     def policies(self, state: State) -> dict[str, Acting]:
-        """The incumbent, if there is one, the policies that are improved, and those of the cover."""
+        """The incumbent, if there is one, those that are improved, and those of the cover."""
         sampled = jnp.asarray(False)
         found = {} if state.incumbent is None else {"incumbent": state.incumbent.acting}
         found["exploiting"] = Acting(take(state.actors, -1).policy, sampled)
@@ -340,11 +341,12 @@ class DeepLearner:
 
             def improved(carry: Any):
                 actor, envs, shared = carry
-                *done, metrics = self.improve_policy(state, (actor, envs, *how), shared)
+                role = (actor, envs, *how)
+                actor, envs, shared, metrics = self.improve_policy(state, role, shared)
                 if incumbent is not None:
-                    looks, steps = self.look(look_key, done[0].policy)
+                    looks, steps = self.look(look_key, actor.policy)
                     metrics |= {"looks": looks, "steps": metrics["steps"] + steps}
-                return tuple(done), metrics
+                return (actor, envs, shared), metrics
 
             (actor, envs, shared), metrics = sampler.when(active, improved, (actor, envs, shared))
             return shared, (actor, envs, metrics)
@@ -366,9 +368,7 @@ class DeepLearner:
             looks = metrics.pop("looks")
             challenge = sampler.pure(self.challenger)(actors, looks, active)
             incumbent, duel = self.duel(duel_key, incumbent, *challenge)
-            actors, incumbent, told = sampler.pure(self.hand_over)(
-                actors, incumbent, looks, active
-            )
+            actors, incumbent, told = sampler.pure(self.hand_over)(actors, incumbent, looks, active)
             report["steps"] += duel["steps"]
             report |= told
             best = incumbent.acting
@@ -604,13 +604,13 @@ def settle(incumbent: Incumbent, challenger: Acting, found: Record) -> Incumbent
     first = incumbent.record.episodes == 0
     record = incumbent.record + defended
     wins = fresh.mean > record.mean
-    chosen = jax.tree.map(
+    acting, record = jax.tree.map(
         lambda a, b: jnp.where(wins, a, b),
         (challenger, fresh),
         (incumbent.acting, record),
     )
     baseline = jax.tree.map(lambda a, b: jnp.where(first, a, b), defended, incumbent.first)
-    return Incumbent(*chosen, baseline, incumbent.found)
+    return Incumbent(acting, record, baseline, incumbent.found)
 
 
 def pairs_of(seen: Trajectory) -> tuple[Pairs, Int[Array, ""]]:

@@ -46,9 +46,7 @@ class Acting(eqx.Module):
 
 def both_ways(policy: Any) -> Acting:
     """`policy` with random actions, and with its most likely ones, stacked."""
-    return Acting(
-        jax.tree.map(lambda x: jnp.stack([x, x]), policy), jnp.asarray([False, True])
-    )
+    return Acting(jax.tree.map(lambda x: jnp.stack([x, x]), policy), jnp.asarray([False, True]))
 
 
 class Record(NamedTuple):
@@ -110,6 +108,4 @@ class IncumbentRule:
     paper"""
 
     def __post_init__(self):
-        require(
-            0 <= self.episodes < 2**31, "incumbent.episodes", self.episodes, "0 or more"
-        )
+        require(0 <= self.episodes < 2**31, "incumbent.episodes", self.episodes, "0 or more")

@@ -171,7 +171,14 @@ def test_the_cover_is_reported_policy_by_policy(car, capsys):
 def test_the_cover_is_shown_as_a_table(car, capsys):
     assert main(["cover", str(car), "--episodes", "3"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    for words in ("exploring", "exploiting", "incumbent", "0.333", "50 x 50", "3 episodes, cut after 20 steps"):
+    for words in (
+        "exploring",
+        "exploiting",
+        "incumbent",
+        "0.333",
+        "50 x 50",
+        "3 episodes, cut after 20 steps",
+    ):
         assert words in shown
 
 

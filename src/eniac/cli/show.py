@@ -71,17 +71,14 @@ def evaluation_table(result: dict[str, Any]) -> Table:
     limit = f"cut after {result['horizon']} steps" if result["horizon"] else "until they end"
     table = Table(
         title=f"{result['algorithm']} on {result['env']}",
-        caption=f"{result['episodes']} episodes a seed, {limit}",
+        caption=f"{result['seeds'][0]['policy']}: {result['episodes']} episodes a seed, {limit}, "
+        f"{_ways(result['seeds'])}",
     )
-    for name in ("policy", "actions"):
-        table.add_column(name)
     columns = ("seed", "epoch", "steps", "return", "std", "min", "max", "length")
     for name in columns:
         table.add_column(name, justify="right")
     for row in result["seeds"]:
         table.add_row(
-            row["policy"],
-            actions(row["deterministic"]),
             str(row["seed"]),
             str(row["epoch"]),
             f"{row['env_steps']:,}",
@@ -89,6 +86,16 @@ def evaluation_table(result: dict[str, Any]) -> Table:
             f"{row['length_mean']:.4g}",
         )
     return table
+
+
+def _ways(rows: Sequence[dict[str, Any]]) -> str:
+    """How the policies of all seeds act: `sampled actions`, or which of them how."""
+    seeds: dict[bool, list[str]] = {}
+    for row in rows:
+        seeds.setdefault(row["deterministic"], []).append(str(row["seed"]))
+    if len(seeds) == 1:
+        return f"{actions(*seeds)} actions"
+    return ", ".join(f"{actions(way)} actions of {', '.join(s)}" for way, s in seeds.items())
 
 
 def actions(deterministic: bool) -> str:

@@ -115,9 +115,7 @@ def load_policy(folder: Path | str) -> Acting:
     try:
         like = _policy_shapes(about["policy"], numbers)
         deterministic = about.get("deterministic")
-        require(
-            isinstance(deterministic, bool), "deterministic", deterministic, "true or false"
-        )
+        require(isinstance(deterministic, bool), "deterministic", deterministic, "true or false")
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     arrays, note = read_tensors(folder / POLICY, like)

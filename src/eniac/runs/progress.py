@@ -12,7 +12,6 @@ from eniac.errors import ConfigError, require
 from eniac.runs import dataclass_io
 from eniac.runs.config import Config
 
-
 EXPLOITING = ("exploit/sampled_return", "sampled_return")
 """Names that the return of the exploiting policy, or the only one, has in metrics."""
 
