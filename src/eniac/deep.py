@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.algorithm1 import Metrics
@@ -159,8 +160,11 @@ class DeepLearner:
         found["exploiting"] = Acting(take(state.actors, -1).policy, sampled)
         if state.cover is not None:
             found["exploring"] = Acting(take(state.actors, 0).policy, sampled)
+            # On the host: JAX would compile a program for each place and shape.
+            held = jax.device_get(state.cover.policies)
             for place in range(int(state.cover.count)):
-                found[f"cover:{place + 1}"] = Acting(take(state.cover.policies, place), sampled)
+                one = jax.tree.map(lambda x, i=place: np.asarray(x[i]), held)
+                found[f"cover:{place + 1}"] = Acting(one, sampled)
         return found
 
     def warnings(self) -> list[str]:
@@ -319,8 +323,9 @@ class DeepLearner:
         """
         config, sampler = self.config, self.sampler
         key, steps, actors, envs, incumbent, shared = changing
+        # What the incumbent takes comes last: without one, all else is drawn as if it were not.
         keys = jax.random.split(key, 4 + 2 * len(self.roles))
-        key, restart_key, judge_key, duel_key, *role_keys = keys
+        key, restart_key, judge_key, *role_keys, duel_key = keys
         now = state.epoch * config.rounds + number
         exploits = jnp.asarray(True)
         if state.cover is not None:

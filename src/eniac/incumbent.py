@@ -108,4 +108,9 @@ class IncumbentRule:
     paper"""
 
     def __post_init__(self):
-        require(0 <= self.episodes < 2**31, "incumbent.episodes", self.episodes, "0 or more")
+        require(
+            0 <= self.episodes <= 10_000,
+            "incumbent.episodes",
+            self.episodes,
+            "in 0..10000: the steps of a round are counted in 32 bits",
+        )

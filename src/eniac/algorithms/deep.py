@@ -252,6 +252,9 @@ class DeepConfig(AlgorithmConfig):
             **self.update.working_memory(row, self.hidden),
             **self.bonus.working_memory(pair, self.hidden),
         }
+        if self.incumbent.episodes:
+            # Two policies, or two ways to act, side by side.
+            sizes["incumbent.episodes"] = 2 * self.incumbent.episodes * (pair + 32)
         if self.cover is not None:
             sizes["visit_steps"] = self.visit_rows * row
         if isinstance(env, HostEnv) and env.num_envs is None:
