@@ -51,7 +51,7 @@ def eniac(source: str, task: str, num_envs: int) -> Trial:
     import numpy as np
 
     from eniac.algorithm1 import epoch
-    from eniac.algorithms.deep import DeepConfig
+    from eniac.algorithms.deep import NO_INCUMBENT, DeepConfig
     from eniac.runs.cache import prepare_jax
     from eniac.runs.config import Config
     from eniac.sampling.base import Episodes
@@ -65,6 +65,7 @@ def eniac(source: str, task: str, num_envs: int) -> Trial:
         rollout_length=BATCH // num_envs,
         updates_per_round=4,
         update=PPO(optimizer="adam", minibatch=MINIBATCH, passes=PASSES),
+        incumbent=NO_INCUMBENT,
     )
     keys = TASKS[task].get("keys", ())
     built = Config(settings, env=f"{source}:{task}", observation_keys=keys).build()

@@ -45,18 +45,22 @@ def eniac(setting: dict[str, int]) -> tuple[Trial, str]:
     import jax
 
     from eniac.algorithm1 import epoch
-    from eniac.algorithms.deep import DeepConfig
+    from eniac.algorithms.deep import NO_INCUMBENT, DeepConfig
     from eniac.envs import MountainCarContinuous, TimeLimit
     from eniac.sampling.base import Episodes, Evaluation
 
     config = DeepConfig(
-        hidden=HIDDEN, num_envs=NUM_ENVS, rollout_length=NUM_STEPS, updates_per_round=1
+        hidden=HIDDEN,
+        num_envs=NUM_ENVS,
+        rollout_length=NUM_STEPS,
+        updates_per_round=1,
+        incumbent=NO_INCUMBENT,
     )
     env = TimeLimit(MountainCarContinuous(), TIME_LIMIT)
     learner = config.build(env, env, Evaluation())
     # The others do not evaluate either.
     nothing = jax.numpy.zeros(1)
-    learner.sampler.evaluate = lambda *_: Episodes(nothing, nothing, nothing)
+    learner.sampler.evaluate = lambda *_: Episodes(nothing, nothing, nothing, nothing.sum())
     one_epoch = jax.jit(lambda state: epoch(learner, state, jax.numpy.inf))
     state = jax.jit(learner.init)(0)
 

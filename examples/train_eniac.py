@@ -29,8 +29,8 @@ def main(out: Path) -> float:
     print(f"{result.steps:,} steps in {result.seconds:.0f} s, ended by: {result.ended}")
 
     # A policy is a function of one observation. The folder can be copied anywhere.
-    policy = load_policy(out / "policy" / "seed-0")
-    distribution, value = policy(jax.numpy.array([-0.5, 0.0]))
+    best = load_policy(out / "policy" / "seed-0")
+    distribution, value = best.policy(jax.numpy.array([-0.5, 0.0]))
     print(f"at rest in the valley: action {distribution.mean[0]:+.2f}, value {value:.1f}")
 
     judged = evaluate_run(load_run(out), episodes=200, seed=1)["seeds"][0]

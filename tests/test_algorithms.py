@@ -9,7 +9,7 @@ import pytest
 
 from eniac.algorithm1 import epoch
 from eniac.algorithms import ALGORITHMS
-from eniac.algorithms.deep import DeepConfig
+from eniac.algorithms.deep import NO_INCUMBENT, DeepConfig
 from eniac.envs import DeepSea, Environment, TimeLimit
 from eniac.envs.names import find_env
 from eniac.networks import DEPTHS
@@ -42,6 +42,7 @@ def small(**ppo):
         num_envs=16,
         rollout_length=10,
         updates_per_round=4,
+        incumbent=NO_INCUMBENT,  # what is asked is what is learned
         update=PPO(
             optimizer="adam",
             learning_rate=5e-3,

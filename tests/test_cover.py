@@ -93,7 +93,7 @@ def test_uniform_weights_are_one_over_the_count_and_zero_beyond(count):
 
 def test_a_cover_comes_back_from_a_checkpoint_bit_for_bit(tmp_path):
     cover = cover_of(1, 2).reweighted(jnp.asarray([0.25, 0.75, 0, 0]))
-    progress = Progress(np.array([1]), np.array([1]), np.array([0.0]), 0.0)
+    progress = Progress(np.array([1]), np.array([1]), np.zeros(1), np.zeros(1), 0.0)
     path = save_checkpoint(
         tmp_path, Checkpoint(cover, progress, {}, Origin("run", "settings", {})), keep=1
     )

@@ -11,7 +11,7 @@ import pytest
 
 from eniac.algorithm1 import epoch
 from eniac.algorithms import ALGORITHMS
-from eniac.algorithms.deep import DeepConfig, DeepSpec, RollInRule
+from eniac.algorithms.deep import NO_INCUMBENT, DeepConfig, DeepSpec, RollInRule
 from eniac.bonuses.base import Bonus, BonusRule
 from eniac.bonuses.kernel import Kernel
 from eniac.bonuses.rnd import RND
@@ -54,6 +54,7 @@ def tiny(name, **changes):
         "capacity": CAPACITY,
         "exploit_from": EXPLOIT_FROM,
         "update": replace(config.update, minibatch=16, passes=1),
+        "incumbent": NO_INCUMBENT,  # that is test_incumbent.py's
     }
     return replace(config, **(settings | changes))
 
@@ -212,6 +213,20 @@ def test_the_policy_judged_is_the_exploiting_one_or_the_only_one(covered, rnd):
     assert same(rnd.learner.policy(rnd.states[-1]), take(rnd.states[-1].actors, 0).policy)
 
 
+def test_every_policy_has_a_name_and_the_first_is_the_one_judged(covered, rnd):
+    before, after = (covered.learner.policies(x) for x in (covered.states[0], covered.states[-1]))
+    assert list(before) == ["exploiting", "exploring"]
+    assert list(after) == ["exploiting", "exploring", "cover:1", "cover:2"]
+    state = covered.states[-1]
+    assert same(after["exploring"].policy, take(state.actors, 0).policy)
+    assert same(after["exploiting"].policy, covered.learner.policy(state))
+    for place in range(CAPACITY):
+        found = after[f"cover:{place + 1}"]
+        assert same(found.policy, take(state.cover.policies, place))
+        assert not found.greedy
+    assert list(rnd.learner.policies(rnd.states[-1])) == ["exploiting"]
+
+
 def test_the_bonus_is_fitted_once_an_epoch(covered):
     bonuses = [state.bonus for state in covered.states]
     assert not any(same(a, b) for a, b in itertools.pairwise(bonuses[:3]))
@@ -294,8 +309,8 @@ class Flat(BonusRule):
         return FlatBonus(bonus.seen + num)
 
 
-@pytest.mark.parametrize("combine", ["max", "add"])
-def test_the_exploring_policy_earns_the_larger_or_the_sum_and_the_exploiting_one_r(combine):
+@pytest.mark.parametrize("combine", ["max", "add", "bonus"])
+def test_the_exploring_policy_earns_what_the_two_combine_to_and_the_exploiting_one_r(combine):
     config = DeepConfig(
         "x",
         (4,),
@@ -328,7 +343,7 @@ def test_the_exploring_policy_earns_the_larger_or_the_sum_and_the_exploiting_one
         # With a discount of 0 the return is the reward; the line pays the action.
         r, b = rows.action[:, 0], np.where(rows.observation[:, 0] % 2 == 0, 0.5, 0)
         r = np.clip(r, -2, 2)
-        expected = np.maximum(r, b) if combine == "max" else r + b
+        expected = {"max": np.maximum(r, b), "add": r + b, "bonus": b}[combine]
         np.testing.assert_allclose(rows.target, expected if explores else r, rtol=1e-6)
         np.testing.assert_allclose(metrics["reward"], r.mean(), rtol=1e-4)
         np.testing.assert_allclose(metrics["bonus"], b.mean() if explores else 0, rtol=1e-5)
@@ -352,7 +367,7 @@ SETTINGS = tiny("eniac")
         ({"capacity": 0}, "capacity is 0; it must be 1 or more"),
         ({"visit_steps": 0}, "visit_steps is 0; it must be 1 or more"),
         ({"buffer_rows": 0}, "buffer_rows is 0; it must be 1 or more"),
-        ({"combine": "sum"}, "combine is 'sum'; it must be one of 'max', 'add'"),
+        ({"combine": "sum"}, "combine is 'sum'; it must be one of 'max', 'add', 'bonus'"),
         ({"episodes": "forever"}, "episodes is 'forever'; it must be one of 'continuing', 'epis"),
     ],
 )

@@ -20,7 +20,7 @@ LAYERS = (
     ("widths",),
     ("functions",),
     ("sampling",),
-    ("features", "buffer", "cover", "bonuses", "rewards", "updates"),
+    ("features", "buffer", "cover", "bonuses", "rewards", "updates", "incumbent"),
     ("algorithm1",),
     ("deep",),
     ("theory",),

@@ -16,6 +16,7 @@ from eniac.bonuses.width import Width
 from eniac.bonuses.zero import Zero
 from eniac.cover import LogDet, Uniform
 from eniac.envs import make
+from eniac.incumbent import IncumbentRule
 from eniac.networks import DEPTHS
 from eniac.sampling.base import Evaluation
 from line import OPTIONS
@@ -131,6 +132,19 @@ def test_every_preset_has_the_papers_network_discount_and_horizon(name, column, 
     assert settings.update.gamma == 0.99
     assert settings.rollout_length == 100
     assert settings.update.optimizer == "rmsprop"
+
+
+@each_depth
+@pytest.mark.parametrize("name", DEEP)
+def test_no_preset_takes_a_step_to_choose_its_policy_and_no_update_ends_early(name, column, depth):
+    """The paper's result is the exploiting policy as it is; ours have an incumbent."""
+    settings = preset(name, depth)
+    assert settings.incumbent == IncumbentRule(episodes=0)
+    assert settings.update.max_clipped == 1
+    assert not settings.fresh_explorer
+    learner = settings.build(make("DeepSea-3"), make("DeepSea-3"), Evaluation())
+    assert learner.shapes().incumbent is None
+    assert ALGORITHMS[name].settings(depth).incumbent.episodes > 0
 
 
 @each_depth

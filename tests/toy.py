@@ -11,6 +11,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from eniac.algorithm1 import AlgorithmConfig
 from eniac.algorithms import ALGORITHMS
+from eniac.incumbent import Acting
 from eniac.provable.policies import TablePolicy
 from eniac.provable.table import ProvableSpec
 from eniac.sampling.base import Evaluation, summary
@@ -114,6 +115,13 @@ class Learner:
 
     def policy(self, state: State) -> TablePolicy:
         return state.policy
+
+    def policies(self, state: State) -> dict[str, Acting]:
+        other = TablePolicy(jnp.asarray(state.policy.probabilities)[:, ::-1])
+        return {
+            "incumbent": Acting(state.policy, state.flag),
+            "exploiting": Acting(other, jnp.asarray(False)),
+        }
 
     def warnings(self) -> list[str]:
         return []

@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from eniac.envs.base import Environment
 from eniac.envs.sources import HostEnv
+from eniac.incumbent import Acting
 from eniac.sampling.base import Evaluation
 
 State = TypeVar("State")
@@ -74,6 +75,11 @@ class Learner(Protocol[State]):
 
     def policy(self, state: State) -> Any:
         """The policy that `state` stands for: what is evaluated, exported and played."""
+        ...
+
+    def policies(self, state: State) -> dict[str, Acting]:
+        """All policies of `state` that can be asked for, by name, each with how it acts; the first
+        is that of `policy`."""
         ...
 
     def warnings(self) -> list[str]:

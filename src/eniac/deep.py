@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.algorithm1 import Metrics
@@ -69,9 +70,10 @@ class State(NamedTuple):
 class DeepLearner:
     """Algorithm 1 with networks. An epoch adds one policy to the cover.
 
-    The exploring policy learns from max(r, b) or r + b. The exploiting policy learns from r alone,
-    starts in the states that the cover reaches, and is the one judged. Without a cover there is one
-    policy, which learns from both and is judged.
+    The exploring policy learns from max(r, b) or r + b. The exploiting policy learns from r alone
+    and starts in the states that the cover reaches. Without a cover there is one policy, which
+    learns from both. The incumbent is judged, the best of them all so far; without one the
+    exploiting policy is.
     """
 
     def __init__(self, sampler: Sampler, config: DeepConfig, evaluation: Evaluation):
@@ -150,6 +152,20 @@ class DeepLearner:
         if state.incumbent is not None:
             return state.incumbent.acting.policy
         return take(state.actors, -1).policy
+
+    def policies(self, state: State) -> dict[str, Acting]:
+        """The incumbent, if there is one, those that are improved, and those of the cover."""
+        sampled = jnp.asarray(False)
+        found = {} if state.incumbent is None else {"incumbent": state.incumbent.acting}
+        found["exploiting"] = Acting(take(state.actors, -1).policy, sampled)
+        if state.cover is not None:
+            found["exploring"] = Acting(take(state.actors, 0).policy, sampled)
+            # On the host: JAX would compile a program for each place and shape.
+            held = jax.device_get(state.cover.policies)
+            for place in range(int(state.cover.count)):
+                one = jax.tree.map(lambda x, i=place: np.asarray(x[i]), held)
+                found[f"cover:{place + 1}"] = Acting(one, sampled)
+        return found
 
     def warnings(self) -> list[str]:
         config, limit = self.config, self.evaluation.horizon
@@ -306,8 +322,9 @@ class DeepLearner:
         """
         config, sampler = self.config, self.sampler
         key, steps, actors, envs, incumbent, shared = changing
+        # What the incumbent takes comes last: without one, all else is drawn as if it were not.
         keys = jax.random.split(key, 4 + 2 * len(self.roles))
-        key, restart_key, judge_key, duel_key, *role_keys = keys
+        key, restart_key, judge_key, *role_keys, duel_key = keys
         now = state.epoch * config.rounds + number
         exploits = jnp.asarray(True)
         if state.cover is not None:
@@ -328,11 +345,12 @@ class DeepLearner:
 
             def improved(carry: Any):
                 actor, envs, shared = carry
-                *done, metrics = self.improve_policy(state, (actor, envs, *how), shared)
+                role = (actor, envs, *how)
+                actor, envs, shared, metrics = self.improve_policy(state, role, shared)
                 if incumbent is not None:
-                    looks, steps = self.look(look_key, done[0].policy)
+                    looks, steps = self.look(look_key, actor.policy)
                     metrics |= {"looks": looks, "steps": metrics["steps"] + steps}
-                return tuple(done), metrics
+                return (actor, envs, shared), metrics
 
             (actor, envs, shared), metrics = sampler.when(active, improved, (actor, envs, shared))
             return shared, (actor, envs, metrics)
@@ -354,9 +372,7 @@ class DeepLearner:
             looks = metrics.pop("looks")
             challenge = sampler.pure(self.challenger)(actors, looks, active)
             incumbent, duel = self.duel(duel_key, incumbent, *challenge)
-            actors, incumbent, told = sampler.pure(self.hand_over)(
-                actors, incumbent, looks, active
-            )
+            actors, incumbent, told = sampler.pure(self.hand_over)(actors, incumbent, looks, active)
             report["steps"] += duel["steps"]
             report |= told
             best = incumbent.acting
@@ -416,8 +432,9 @@ class DeepLearner:
         }
         for place, role in enumerate(self.roles):
             prefix = "" if len(self.roles) == 1 else f"{role}/"
-            told[f"{prefix}sampled_return"] = looks.mean[place, 0]
-            told[f"{prefix}greedy_return"] = looks.mean[place, 1]
+            # Nothing is known of a policy that does not learn yet: NaN, which logs leave out.
+            mean = jnp.where(active[place], looks.mean[place], jnp.nan)
+            told[f"{prefix}sampled_return"], told[f"{prefix}greedy_return"] = mean[0], mean[1]
         if len(self.roles) == 1:
             return actors, incumbent, told
         # Of its two ways the better one.
@@ -594,13 +611,13 @@ def settle(incumbent: Incumbent, challenger: Acting, found: Record) -> Incumbent
     first = incumbent.record.episodes == 0
     record = incumbent.record + defended
     wins = fresh.mean > record.mean
-    chosen = jax.tree.map(
+    acting, record = jax.tree.map(
         lambda a, b: jnp.where(wins, a, b),
         (challenger, fresh),
         (incumbent.acting, record),
     )
     baseline = jax.tree.map(lambda a, b: jnp.where(first, a, b), defended, incumbent.first)
-    return Incumbent(*chosen, baseline, incumbent.found)
+    return Incumbent(acting, record, baseline, incumbent.found)
 
 
 def pairs_of(seen: Trajectory) -> tuple[Pairs, Int[Array, ""]]:

@@ -18,15 +18,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.errors import require
-from eniac.policies import ActorCritic
-from eniac.sampling.base import Episodes
+from eniac.sampling.base import AnyArray, Episodes
 
 
 class Acting(eqx.Module):
     """A policy, and how it acts: by its most likely action if `greedy`, else by a random one."""
 
-    policy: ActorCritic
-    greedy: Bool[Array, ""]
+    policy: Any
+    """an `ActorCritic`, or a table of probabilities"""
+    greedy: Bool[AnyArray, "*policies"]
 
     def noise(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
         return self.policy.noise(key, shape)
@@ -38,12 +38,15 @@ class Acting(eqx.Module):
     def mode(self, observation: Any) -> Array:
         return self.policy.mode(observation)
 
+    def acts(self, deterministic: bool | None) -> Acting:
+        """The same policy with its most likely actions, or with random ones; None: as it is."""
+        greedy = self.greedy if deterministic is None else jnp.asarray(deterministic)
+        return Acting(self.policy, greedy)
 
-def both_ways(policy: ActorCritic) -> Acting:
+
+def both_ways(policy: Any) -> Acting:
     """`policy` with random actions, and with its most likely ones, stacked."""
-    return Acting(
-        jax.tree.map(lambda x: jnp.stack([x, x]), policy), jnp.asarray([False, True])
-    )
+    return Acting(jax.tree.map(lambda x: jnp.stack([x, x]), policy), jnp.asarray([False, True]))
 
 
 class Record(NamedTuple):
@@ -106,5 +109,8 @@ class IncumbentRule:
 
     def __post_init__(self):
         require(
-            0 <= self.episodes < 2**31, "incumbent.episodes", self.episodes, "0 or more"
+            0 <= self.episodes <= 10_000,
+            "incumbent.episodes",
+            self.episodes,
+            "in 0..10000: the steps of a round are counted in 32 bits",
         )

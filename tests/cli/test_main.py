@@ -8,8 +8,9 @@ import pytest
 from PIL import Image
 
 import eniac
-from eniac import load_policy
+from eniac import load_policy, load_run
 from eniac.cli.main import COMMANDS, main
+from eniac.runs.display import number
 from eniac.runs.log import read_records
 
 SMALL = [
@@ -178,6 +179,55 @@ def test_evaluation_prints_json_that_a_program_can_read(run, capsys):
     assert "cut after 6 steps" in capsys.readouterr().out
 
 
+def test_a_policy_is_chosen_by_name_and_acts_as_it_was_judged_unless_told_otherwise(run, capsys):
+    def rows(*more):
+        assert _run("evaluate", str(run), "--episodes", "5", "--json", *more) == 0
+        return json.loads(capsys.readouterr().out)["seeds"]
+
+    judged = load_run(run)
+    for k, row in enumerate(rows()):
+        assert row["policy"] == "incumbent"
+        assert row["deterministic"] == bool(judged.policy(k).greedy)
+    for row in rows("--policy", "exploiting"):
+        assert (row["policy"], row["deterministic"]) == ("exploiting", False)
+    for flag, greedy in (("--deterministic", True), ("--no-deterministic", False)):
+        for name in ("incumbent", "exploiting"):
+            found = rows("--policy", name, flag)
+            assert [row["deterministic"] for row in found] == [greedy, greedy]
+    assert _run("evaluate", str(run), "--policy", "exploiting", "--deterministic") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "exploiting: 100 episodes a seed, cut after 6 steps, most likely actions" in shown
+
+
+@pytest.mark.parametrize("command", ["evaluate", "play", "export"])
+def test_a_policy_that_is_not_there_is_refused_with_those_that_are(command, run, tmp_path, capsys):
+    out = tmp_path / "out"
+    more = ["--out", str(out)] if command != "evaluate" else []
+    assert _run(command, str(run), "--policy", "cover:1", *more) == 2
+    error = capsys.readouterr().err
+    assert "policy is 'cover:1'; there are incumbent, exploiting." in error
+    assert error.count("\n") == 1
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("command", ["evaluate", "play"])
+def test_a_policy_cannot_act_in_both_ways(command, run, capsys):
+    assert _run(command, str(run), "--deterministic", "--no-deterministic") == 2
+    assert "both given; give one" in capsys.readouterr().err
+
+
+def test_the_end_of_a_run_tells_the_incumbents_return_and_the_exploiting_policys(
+    run, tmp_path, capsys
+):
+    assert _run("train", str(run / "config.json"), "--out", str(tmp_path / "again")) == 0
+    told = capsys.readouterr().out
+    last = [record for record in read_records(run / "metrics.jsonl") if record["epoch"] == 2]
+    for name, key in (("return", "return_mean"), ("exploiting", "sampled_return")):
+        value = number(sum(record[key] for record in last) / 2)
+        assert re.search(rf"{name} +{re.escape(value)}", told.split("ppo on Chain-4")[-1]), name
+        assert f"{name} {value}" in told
+
+
 def test_a_run_on_the_host_is_evaluated_with_another_horizon(host_run, capsys):
     line = ["evaluate", str(host_run), "--episodes", "13", "--horizon", "2", "--json"]
     assert _run(*line) == 0
@@ -189,7 +239,9 @@ def test_a_run_on_the_host_is_evaluated_with_another_horizon(host_run, capsys):
 
 def test_an_episode_is_played_to_a_gif(run, capsys):
     assert _run("play", str(run), "--deterministic", "--seed", "1") == 0
-    assert "after 6 steps" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "after 6 steps" in shown
+    assert "(incumbent, most likely actions)" in shown
     with Image.open(run / "figures" / "play.gif") as film:
         frames = film.n_frames
     assert 1 <= frames <= 7  # Pillow joins frames that are the same
@@ -206,8 +258,11 @@ def test_learning_curves_are_plotted(run, tmp_path, capsys):
 
 def test_policies_are_exported(run, tmp_path):
     assert _run("export", str(run), "--out", str(tmp_path / "out")) == 0
-    policy = load_policy(tmp_path / "out" / "seed-1")
-    assert type(policy).__module__ == "eniac.policies"
+    loaded = load_policy(tmp_path / "out" / "seed-1")
+    assert type(loaded.policy).__module__ == "eniac.policies"
+    assert _run("export", str(run), "--policy", "exploiting", "--out", str(tmp_path / "other")) == 0
+    about = json.loads((tmp_path / "other" / "seed-1" / "config.json").read_text())
+    assert (about["policy_name"], about["deterministic"]) == ("exploiting", False)
 
 
 def test_a_run_without_a_theorem_has_no_certificate(run, capsys):
@@ -232,8 +287,11 @@ def test_runs_are_listed_with_how_they_ended_and_damaged_ones_with_the_reason(
     assert set(rows) == {str(bad), str(good)}
     row = rows[str(good)]
     assert (row["algorithm"], row["env"], row["seeds"]) == ("ppo", "Chain-4", 2)
-    assert (row["epochs"], row["steps"], row["ended"]) == (2, 2 * 2 * 8 * 16, "2 epochs")
     last = [record for record in read_records(run / "metrics.jsonl") if record["epoch"] == 2]
+    # What is learned from, and 10 episodes of 6 steps an epoch to see how the policy does.
+    assert all(record["env_steps"] >= 2 * (8 * 16 + 60) for record in last)
+    steps = sum(record["env_steps"] for record in last)
+    assert (row["epochs"], row["steps"], row["ended"]) == (2, steps, "2 epochs")
     assert row["return_mean"] == pytest.approx(sum(r["return_mean"] for r in last) / 2)
     assert rows[str(bad)]["problem"].startswith("config.json is damaged")
     assert _run("list", "runs", str(tmp_path)) == 0

@@ -15,6 +15,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from eniac import Config, load_run, resume, train
 from eniac.algorithms import ALGORITHMS
+from eniac.algorithms.deep import NO_INCUMBENT
 from eniac.envs.base import Environment, Step, TimeLimit
 from eniac.envs.faults import Patience
 from eniac.envs.names import env_from, find_env
@@ -524,7 +525,7 @@ def test_an_evaluation_that_is_paid_nan_is_blamed_on_the_environment():
 
 
 def tiny(**changes):
-    """PPO that is quick to compile."""
+    """PPO that is quick to compile, and whose steps can be counted by hand."""
     default = ALGORITHMS["ppo"].default
     settings = {
         "hidden": (4,),
@@ -532,6 +533,7 @@ def tiny(**changes):
         "rollout_length": 5,
         "updates_per_round": 2,
         "update": replace(default.update, minibatch=8, passes=1),
+        "incumbent": NO_INCUMBENT,
     }
     return replace(default, **(settings | changes))
 

@@ -34,8 +34,10 @@ def test_a_run_can_be_evaluated_played_exported_and_loaded(tmp_path):
     judged = evaluate_run(loaded, episodes=20)
     assert [row["epoch"] for row in judged["seeds"]] == [4, 4]
     assert play_episode(loaded).length == 3
-    policy = load_policy(tmp_path / "run" / "policy" / "seed-1")
-    np.testing.assert_array_equal(policy.probabilities, loaded.states.last[1])
+    last = load_policy(tmp_path / "run" / "policy" / "seed-1")
+    np.testing.assert_array_equal(last.policy.probabilities, loaded.states.last[1])
+    assert not last.greedy
+    assert list(loaded.policies(1)) == ["last"]
 
 
 def test_a_run_resumed_is_a_run_never_interrupted(tmp_path):

@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from PIL import Image
 
 from eniac import ConfigError, learning_curves
@@ -48,6 +49,36 @@ def test_runs_are_drawn_from_their_logs_alone(tmp_path):
     assert pixels.shape == (660, 1080, 3)
     for colour in ((0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)):  # one a run
         assert (np.abs(pixels.astype(int) - colour).sum(-1) < 12).sum() > 50
+
+
+def test_the_exploiting_policy_is_dashed_beside_the_incumbent(tmp_path, monkeypatch):
+    """The mean of the seeds in which it learns by then; where none does yet there is no line."""
+    run = tmp_path / "a"
+    run.mkdir()
+    known = [[None, 1.0, 3.0], [None, None, 5.0]]
+    lines = [
+        {"seed": seed, "env_steps": 10 * n, "return_mean": 6.0, "exploit/sampled_return": value}
+        for seed, values in enumerate(known)
+        for n, value in enumerate(values, start=1)
+    ]
+    (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    drawn = {}
+    plot = Axes.plot
+
+    def noted(axes, x, y, **style):
+        drawn[style.get("linestyle", "-")] = (np.array(x), np.array(y), style.get("label"))
+        return plot(axes, x, y, **style)
+
+    monkeypatch.setattr(Axes, "plot", noted)
+    learning_curves([run], tmp_path / "x.png")
+    steps, values, label = drawn["--"]
+    np.testing.assert_array_equal(steps, [20, 30])
+    np.testing.assert_array_equal(values, [1, 4])
+    assert label == "exploiting policy"
+    np.testing.assert_array_equal(drawn["-"][1], [6, 6, 6])
+    drawn.clear()
+    learning_curves([run], tmp_path / "x.png", "exploit/sampled_return")
+    assert "--" not in drawn
 
 
 def test_what_cannot_be_drawn_is_told(tmp_path):

@@ -157,7 +157,9 @@ def test_the_cover_is_reported_policy_by_policy(car, capsys):
     assert sum(row["weight"] for row in rows) == pytest.approx(1)
     assert sum(row["new"] for row in rows) == report["covered"] <= report["cells"] == 2500
     assert rows[0]["new"] == rows[0]["covered"] > 0
-    assert all(row["length_mean"] == 20 for row in (*rows, report["exploiting"]))
+    named = [report[name] for name in ("exploring", "exploiting", "incumbent")]
+    assert all(row["length_mean"] == 20 for row in (*rows, *named))
+    assert report["incumbent"]["deterministic"] == bool(load_run(car).policy(1).greedy)
     # By hand, from the buffer.
     observations = take_seed(load_run(car).states, 1).buffer.pairs.observation
     first = np.asarray(observations[:100], np.float64)
@@ -169,7 +171,14 @@ def test_the_cover_is_reported_policy_by_policy(car, capsys):
 def test_the_cover_is_shown_as_a_table(car, capsys):
     assert main(["cover", str(car), "--episodes", "3"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    for words in ("exploring", "exploiting", "0.333", "50 x 50", "3 episodes, cut after 20 steps"):
+    for words in (
+        "exploring",
+        "exploiting",
+        "incumbent",
+        "0.333",
+        "50 x 50",
+        "3 episodes, cut after 20 steps",
+    ):
         assert words in shown
 
 
@@ -333,7 +342,7 @@ def test_a_bonus_that_is_zero_is_told(run_of, tmp_path):
 
 def test_a_cover_that_is_still_empty_is_told(run_of):
     run = run_of("sea")
-    empty = Cover.empty(run.policy(), 9)
+    empty = Cover.empty(run.policy().policy, 9)
     with pytest.raises(RunError, match="is empty"):
         cover_report(_with(run, cover=empty))
 

@@ -83,10 +83,19 @@ class Trap:
         return open, (self.path, "w")
 
 
+ABOUT: dict[str, Any] = {
+    "format": 1,
+    "seed": 0,
+    "epoch": 1,
+    "env_steps": 10,
+    "policy_name": "incumbent",
+    "deterministic": False,
+}
+
+
 def good_policy(folder: Path, kind: str = "actor-critic") -> Path:
     """A small exported policy."""
     folder.mkdir(parents=True)
-    about = {"seed": 0, "epoch": 1, "env_steps": 10}
     arrays: dict[str, np.ndarray]
     if kind == "table":
         form: dict[str, Any] = {"kind": "table", "num_states": 3, "num_actions": 2}
@@ -101,9 +110,9 @@ def good_policy(folder: Path, kind: str = "actor-critic") -> Path:
             "normalise_observations": False,
         }
         arrays = _arrays(spaces)
-    write_tensors(folder / POLICY, arrays, {"format": 1, **about})
+    write_tensors(folder / POLICY, arrays, ABOUT)
     config = Config(ALGORITHMS["eniac"].default, env="DeepSea-4").to_dict()
-    data = {"format": 1, **about, "policy": form, "tensors": {}, "config": config}
+    data = {**ABOUT, "policy": form, "tensors": {}, "config": config}
     (folder / "config.json").write_text(json.dumps(data))
     return folder
 
@@ -258,8 +267,7 @@ def written(change: Callable[[dict[str, np.ndarray]], Any], **note: Any) -> Spoi
     def spoil(folder: Path) -> None:
         arrays = {name: x.copy() for name, x in _made["one"].items()}
         change(arrays)
-        about = {"format": 1, "seed": 0, "epoch": 1, "env_steps": 10} | note
-        write_tensors(folder / POLICY, arrays, about)
+        write_tensors(folder / POLICY, arrays, ABOUT | note)
 
     return spoil
 
@@ -327,6 +335,11 @@ POLICIES: dict[str, Spoil] = {
     # config.json is not that of a policy
     "no format": setting("format", to=None),
     "a later format": setting("format", to=99),
+    "deterministic in words": setting("deterministic", to="no"),
+    "deterministic is a number": setting("deterministic", to=0),
+    "deterministic is a list": setting("deterministic", to=[True]),
+    "deterministic unlike the tensors": setting("deterministic", to=True),
+    "another name than the tensors": setting("policy_name", to="cover:1"),
     "no policy": text(lambda data: data.replace(b'"policy"', b'"polizy"', 1)),
     "policy is a list": setting("policy", to=[]),
     "policy is a table of nothing": setting("policy", to={}),

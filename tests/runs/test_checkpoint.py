@@ -43,7 +43,11 @@ ORIGIN = Origin("this-run", "these-settings", {"jax": "0.1", "devices": 2})
 
 def _checkpoint(epoch, seed=0):
     progress = Progress(
-        np.array([epoch, 1]), np.array([7 * epoch, 7]), np.array([0.5, np.nan]), 2.5
+        np.array([epoch, 1]),
+        np.array([7 * epoch, 7]),
+        np.array([0.5, np.nan]),
+        np.array([np.nan, 0.25]),
+        2.5,
     )
     return Checkpoint(_state(seed), progress, {"metrics.jsonl": 10 * epoch}, ORIGIN)
 
@@ -65,6 +69,7 @@ def test_a_checkpoint_holds_every_bit_of_the_state_random_keys_included(tmp_path
     assert jax.tree.structure(loaded.state) == jax.tree.structure(_state())
     np.testing.assert_array_equal(loaded.progress.epochs, [3, 1])
     np.testing.assert_array_equal(loaded.progress.returns, [0.5, np.nan])
+    np.testing.assert_array_equal(loaded.progress.exploiting, [np.nan, 0.25])
     assert loaded.progress.seconds == 2.5
     assert loaded.offsets == {"metrics.jsonl": 30}
 
@@ -205,7 +210,8 @@ def _written(folder, change=None, **notes):
 
 
 NOTE = {"format": FORMAT, "origin": asdict(ORIGIN)}
-PROGRESS = {"epochs": [1, 1], "steps": [7, 7], "returns": [None, 0.5], "seconds": 1.0}
+PROGRESS = {"epochs": [1, 1], "steps": [7, 7], "returns": [None, 0.5]}
+PROGRESS |= {"exploiting": [None, None], "seconds": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -226,6 +232,7 @@ PROGRESS = {"epochs": [1, 1], "steps": [7, 7], "returns": [None, 0.5], "seconds"
         ({"progress": PROGRESS | {"steps": [1.5, 2]}}, "progress.steps[0] is 1.5"),
         ({"progress": PROGRESS | {"steps": [10**30, 2]}}, "64 bits"),
         ({"progress": PROGRESS | {"returns": [[], None]}}, "progress.returns[0] is []"),
+        ({"progress": PROGRESS | {"exploiting": [None]}}, "2 and 1 returns"),
         ({"progress": PROGRESS | {"seconds": None}}, "progress.seconds is None"),
         ({"progress": PROGRESS | {"seconds": -1.0}}, "is -1.0"),
         ({"progress": PROGRESS | {"more": 1}}, "progress.more is not a field"),

@@ -8,8 +8,9 @@ from eniac.runs.display import Display, duration, number, show_returns
 from eniac.runs.progress import Progress
 
 
-def _after(epoch):
-    return Progress(np.array([epoch] * 2), np.array([70 * epoch] * 2), np.array([0.5, 1.5]), 1.0)
+def _after(epoch, exploiting=np.nan):
+    epochs, steps = np.array([epoch] * 2), np.array([70 * epoch] * 2)
+    return Progress(epochs, steps, np.array([0.5, 1.5]), np.array([exploiting, np.nan]), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,9 @@ def test_without_a_terminal_every_epoch_is_one_line(toy_config):
     with Display(console, toy_config(seeds=2, epochs=9)) as display:
         display.update(_after(1), 1234.5)
         display.update(_after(2), 2000.0)
+        display.update(_after(3, 0.25), 2000.0)
     lines = console.file.getvalue().splitlines()
+    assert "return 1.000 (0.500 to 1.500)  exploiting 0.250  steps/s" in lines[2]
     assert lines[0] == "epoch 1/9  steps 140  return 1.000 (0.500 to 1.500)  steps/s 1,234"
     assert lines[1].startswith("epoch 2/9  steps 280")
     assert lines[1].endswith("s left")

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -5,7 +7,8 @@ from eniac.runs.progress import Progress, fraction, verdicts
 
 
 def _progress(epochs=(0,), steps=(0,), returns=(np.nan,), seconds=0.0):
-    return Progress(np.array(epochs), np.array(steps), np.array(returns), seconds)
+    exploiting = np.full(len(epochs), np.nan)
+    return Progress(np.array(epochs), np.array(steps), np.array(returns), exploiting, seconds)
 
 
 def test_each_seed_is_judged_by_itself(toy_config):
@@ -45,3 +48,21 @@ def test_only_active_seeds_advance_and_the_last_round_that_ran_counts():
     assert after.seconds == 1.25
     again = Progress.from_dict(after.to_dict())
     assert again.to_dict() == after.to_dict()
+
+
+@pytest.mark.parametrize("name", ["exploit/sampled_return", "sampled_return"])
+def test_the_exploiting_policy_has_a_return_of_its_own(name):
+    progress = replace(_progress((1, 1), (7, 7), (0.5, 0.6)), exploiting=np.array([0.1, 0.2]))
+    metrics = {
+        "ran": np.array([[True, True], [False, False]]),
+        "steps": np.array([[3, 4], [0, 0]]),
+        "return_mean": np.array([[0.2, 0.9], [0.0, 0.0]]),
+        name: np.array([[0.3, 0.4], [0.0, 0.0]]),
+    }
+    after = progress.advance(np.array([True, False]), metrics, 0.25)
+    assert after.returns.tolist() == [0.9, 0.6]
+    assert after.exploiting.tolist() == [0.4, 0.2]
+    metrics[name][0, 1] = np.nan  # a policy that does not learn yet
+    told = progress.advance(np.array([True, False]), metrics, 0.25).to_dict()
+    assert told["exploiting"] == [None, 0.2]
+    assert Progress.from_dict(told).to_dict() == told

@@ -115,7 +115,7 @@ def test_a_full_cover_asks_for_a_new_run_with_more_room(tmp_path, name, setting)
     algorithm = replace(ALGORITHMS[name].default, **{setting: 7})
     env = "DeepSea-3"
     config = Config(algorithm, env=env, epochs=7, return_above=3.0, out=tmp_path / "-odd name")
-    progress = Progress(np.array([7]), np.array([70]), np.array([0.5]), 1.0)
+    progress = Progress(np.array([7]), np.array([70]), np.array([0.5]), np.array([np.nan]), 1.0)
     (tmp_path / "-odd name").mkdir()
     (tmp_path / "-odd name/config.json").write_text(json.dumps(config.to_dict()))
     words = _words(longer_command(tmp_path / "-odd name", config, progress))
@@ -127,7 +127,7 @@ def test_a_full_cover_asks_for_a_new_run_with_more_room(tmp_path, name, setting)
     assert replace(longer, algorithm=config.algorithm, epochs=7, return_above=3.0) == replace(
         config, out=longer.out
     )
-    half = Progress(np.array([5]), np.array([50]), np.array([0.5]), 1.0)
+    half = Progress(np.array([5]), np.array([50]), np.array([0.5]), np.array([np.nan]), 1.0)
     command = longer_command(Path("-run"), config, half)
     assert command == "eniac resume ./-run --epochs 7"
 

@@ -11,6 +11,7 @@ import pytest
 import scipy.stats
 
 from eniac.envs.names import find_env
+from eniac.incumbent import Acting
 from eniac.policies import actor_critic
 from eniac.sampling import make_sampler
 from eniac.sampling.base import Evaluation, RollIn, Trajectory, advantages
@@ -289,6 +290,81 @@ def test_an_evaluation_is_a_function_of_its_key(setup):
     a, b = run(), run()
     for x, y in zip(a, b, strict=True):
         np.testing.assert_array_equal(x, y)
+
+
+# Several policies
+
+
+def stack_of(sampler, seeds):
+    """Policies that choose other actions, and how they act."""
+    policies = jax.tree.map(lambda *x: jnp.stack(x), *(policy_for(sampler, s) for s in seeds))
+    return Acting(policies, jnp.arange(len(seeds)) % 2 == 1)
+
+
+def evaluate_each(sampler, policies, evaluation, seed=0):
+    run = lambda key: sampler.evaluate_each(key, policies, evaluation)  # noqa: E731
+    run = jax.jit(run) if sampler.compiled else run
+    return jax.tree.map(np.asarray, run(jax.random.key(seed)))
+
+
+# On the host there are four environments: fewer than policies, as many as episodes, and between.
+@pytest.mark.parametrize(("policies", "episodes"), [(7, 1), (6, 3), (2, 2), (1, 5), (2, 9)])
+def test_each_policy_plays_exactly_as_many_episodes_as_were_asked_for(setup, policies, episodes):
+    asked = Evaluation(episodes=episodes, horizon=HORIZON)
+    found = evaluate_each(setup.sampler, stack_of(setup.sampler, range(policies)), asked)
+    shape = (policies, episodes)
+    assert found.returns.shape == found.lengths.shape == found.first_returns.shape == shape
+    np.testing.assert_array_equal(found.lengths, np.full(shape, HORIZON))
+    np.testing.assert_array_equal(found.first_returns, found.returns)
+    assert found.num_steps.shape == ()
+    # On the host environments go on until the last of them is through.
+    rounds = -(-policies * episodes // NUM_ENVS)
+    most = policies * episodes if setup.sampler.compiled else rounds * NUM_ENVS
+    assert policies * episodes * HORIZON <= int(found.num_steps) <= most * HORIZON
+
+
+def test_together_policies_earn_what_each_earns_alone(setup):
+    """In distribution; and each of them what is its own: their order is kept."""
+    stack, asked = stack_of(setup.sampler, range(3)), Evaluation(episodes=60, horizon=HORIZON)
+    together = evaluate_each(setup.sampler, stack, asked).returns
+    for i, returns in enumerate(together):
+        alone = jax.tree.map(lambda x, i=i: x[i : i + 1], stack)
+        expected = evaluate_each(setup.sampler, alone, asked, seed=1).returns[0]
+        assert scipy.stats.ks_2samp(returns, expected).pvalue > 1e-4
+    if "MountainCar" in setup.case.env:  # where effort costs, and random actions cost more
+        for other in (0, 2):
+            assert scipy.stats.ks_2samp(together[1], together[other]).pvalue < 1e-6
+
+
+def test_one_policy_among_several_is_the_evaluation_of_one(setup):
+    """The most likely actions leave no chance but the start's: the returns of one policy, stacked
+    twice, are those of it alone."""
+    asked = Evaluation(episodes=40, horizon=HORIZON, deterministic=True)
+    run = lambda key: setup.sampler.evaluate(key, setup.policy, asked)  # noqa: E731
+    run = jax.jit(run) if setup.sampler.compiled else run
+    alone = np.asarray(run(jax.random.key(2)).returns)
+    twice = Acting(jax.tree.map(lambda x: jnp.stack([x, x]), setup.policy), jnp.zeros(2, bool))
+    for returns in evaluate_each(setup.sampler, twice, asked).returns:
+        assert scipy.stats.ks_2samp(returns, alone).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("name", ["compiled", "gymnasium"])
+def test_policies_in_an_environment_that_never_ends_are_cut_alike(name, monkeypatch):
+    for module in ("eniac.sampling.host", "eniac.sampling.compiled"):
+        monkeypatch.setattr(f"{module}.LONGEST_EPISODE", 7)
+    sampler = CASES[name].sampler()
+    limited = sampler.env
+    if sampler.compiled:
+        sampler = make_sampler(limited.env, limited.env, NUM_ENVS)  # without its time limit
+    else:
+        endless = find_env("gymnasium:MountainCarContinuous-v0", {}, 10_000)
+        sampler = make_sampler(endless, endless, NUM_ENVS)
+    found = evaluate_each(sampler, stack_of(sampler, range(3)), Evaluation(episodes=3))
+    np.testing.assert_array_equal(found.lengths, np.full((3, 3), 7))
+    assert found.cut.all()
+    assert int(found.num_steps) >= 9 * 7
+    means = found.returns.mean(axis=1)
+    assert len({round(float(x), 4) for x in means}) == 3
 
 
 # One environment, compiled and on the host

@@ -6,6 +6,7 @@ import numpy as np
 import optax
 import pytest
 
+from eniac.minibatches import shuffled_passes
 from eniac.policies import actor_critic
 from eniac.updates.ppo import METRICS, PPO, Rows, standardise
 
@@ -243,6 +244,68 @@ def test_equal_advantages_are_normalised_to_zero():
     np.testing.assert_array_equal(standardise(jnp.full(4, 7.0), jnp.ones(4, bool)), np.zeros(4))
 
 
+# How far an update goes
+
+
+def run_of(policy, rows, **settings):
+    ppo = PPO(learning_rate=2e-2, optimizer="adam", minibatch=6, passes=8, **settings)
+    return jax.jit(ppo.update)(jax.random.key(0), policy, ppo.init(policy), rows)
+
+
+def distance(a, b):
+    return np.sqrt(sum(np.sum((x - y) ** 2) for x, y in zip(*map(jax.tree.leaves, (a, b)))))  # noqa: B905
+
+
+def steps_of(memory):
+    """Adam counts its steps."""
+    return int(next(x for x in jax.tree.leaves(memory) if x.dtype == jnp.int32 and x.ndim == 0))
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "softmax"])
+def test_an_update_ends_when_too_many_ratios_have_left_the_clip(policies, kind):
+    policy = policies[kind]
+    rows = rows_of(policy)
+    whole, memory, _ = run_of(policy, rows)
+    assert steps_of(memory) == 8 * 4  # 23 rows in minibatches of 6
+    moved, steps = [distance(whole, policy)], [32]
+    for limit in (0.3, 1e-3):
+        found, memory, last = run_of(policy, rows, max_clipped=limit)
+        # It was this step whose minibatch was beyond the limit, and no other came after it.
+        assert last["clipped"] > limit
+        moved.append(distance(found, policy))
+        steps.append(steps_of(memory))
+    assert steps[0] > steps[1] >= steps[2] > 1
+    assert moved[0] > moved[1] >= moved[2] > 0
+
+
+def test_a_limit_that_is_never_reached_changes_nothing_bit_for_bit(policies):
+    policy = policies["gaussian"]
+    rows = rows_of(policy)
+    whole = run_of(policy, rows, max_clipped=1.0)
+    assert 0 < whole[2]["clipped"] < 0.999
+    assert_same(run_of(policy, rows, max_clipped=0.999), whole)
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 4, 9, 100])
+def test_once_stopped_no_more_steps_are_taken_in_this_pass_or_any_other(most):
+    """And those before it are the first steps of passes that are not stopped."""
+
+    def step(carry, rows, weight):
+        count, seen = carry
+        return count + 1, seen.at[count].set(jnp.where(weight > 0, rows, -1))
+
+    def go(stop):
+        start = jnp.zeros((), jnp.int32), jnp.full((12, 6), -2)
+        count = jnp.asarray(NUM_ROWS)
+        return shuffled_passes(jax.random.key(0), step, start, NUM_ROWS, count, 6, 3, stop)
+
+    number, seen = go(lambda carry: carry[0] >= most)
+    all_steps, whole = go(None)
+    assert (int(number), int(all_steps)) == (min(most, 12), 12)
+    np.testing.assert_array_equal(seen[:most], whole[:most])
+    assert np.all(seen[most:] == -2)
+
+
 # Settings
 
 
@@ -255,6 +318,7 @@ def test_the_defaults_are_the_papers():
         value_weight=0.5,
         minibatch=160,
         passes=5,
+        max_clipped=1.0,
         max_gradient_norm=5.0,
         gamma=0.99,
         gae_lambda=0.95,
@@ -271,6 +335,8 @@ def test_the_defaults_are_the_papers():
         ("clip", 0.0, "above 0"),
         ("entropy", -0.1, "0 or more"),
         ("value_weight", -1.0, "0 or more"),
+        ("max_clipped", 0.0, "in (0, 1]"),
+        ("max_clipped", 1.1, "in (0, 1]"),
         ("minibatch", 0, "1 or more"),
         ("passes", 0, "1 or more"),
         ("max_gradient_norm", 0.0, "above 0"),

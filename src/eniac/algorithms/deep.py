@@ -250,6 +250,9 @@ class DeepConfig(AlgorithmConfig):
             **self.update.working_memory(row, self.hidden),
             **self.bonus.working_memory(pair, self.hidden),
         }
+        if self.incumbent.episodes:
+            # Two policies, or two ways to act, side by side.
+            sizes["incumbent.episodes"] = 2 * self.incumbent.episodes * (pair + 32)
         if self.cover is not None:
             sizes["visit_steps"] = self.visit_rows * row
         if isinstance(env, HostEnv) and env.num_envs is None:
@@ -322,7 +325,8 @@ class DeepSpec:
         """The settings at `depth`, or those of `preset`, one of `PRESETS`; with other `parts`."""
         if preset is not None:
             require(preset in PRESETS, "preset", preset, f"one of {', '.join(PRESETS)}")
-            return replace(self.paper(PRESETS[preset]), episodes=episodes, **parts)
+            settings = replace(self.paper(PRESETS[preset]), incumbent=NO_INCUMBENT)
+            return replace(settings, episodes=episodes, **parts)
         require(depth in DEPTHS, "depth", depth, f"one of {', '.join(map(str, DEPTHS))}")
         require(
             episodes in ("continuing", "episodic"),
@@ -342,6 +346,9 @@ class DeepSpec:
 
 
 PRESETS: dict[str, int] = {f"paper-depth{depth}": depth for depth in DEPTHS}
+
+NO_INCUMBENT = IncumbentRule(episodes=0)
+"""The paper judges the exploiting policy as it is, and counts no episodes to choose another."""
 
 
 def paper_eniac(depth: int) -> DeepConfig:

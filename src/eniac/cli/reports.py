@@ -11,23 +11,36 @@ import tyro
 from rich.console import Console
 
 from eniac.cli.commands import Flag, Folder, parse
-from eniac.cli.show import audit_table, certificate_tables, cover_table, evaluation_table
+from eniac.cli.show import (
+    actions,
+    audit_table,
+    certificate_tables,
+    cover_table,
+    evaluation_table,
+)
 from eniac.errors import ConfigError, require
 
-EVALUATE = """Play fresh episodes with the newest policies of a run and report returns.
+EVALUATE = """Play fresh episodes with the policies of a run and report returns.
+
+Reads the newest checkpoint. --policy chooses another policy than the one that the run is judged by,
+its incumbent: exploiting, exploring, or cover:K for the K-th of the cover.
 
 Examples:
   eniac evaluate runs/sea
   eniac evaluate runs/sea --episodes 1000 --deterministic --json
+  eniac evaluate runs/sea --policy cover:3
 """
 
-PLAY = """Play one episode with a run's newest policy and draw it as a GIF.
+PLAY = """Play one episode with a policy of a run and draw it as a GIF.
+
+--policy chooses another policy than the one that the run is judged by, its incumbent: exploiting,
+exploring, or cover:K for the K-th of the cover.
 
 An environment of gymnasium's draws itself: what makes it must take render_mode="rgb_array".
 
 Examples:
   eniac play runs/sea
-  eniac play runs/sea --deterministic --out sea.gif
+  eniac play runs/sea --policy exploring --deterministic --out sea.gif
 """
 
 PLOT = """Draw pictures of a run (PNG).
@@ -35,7 +48,7 @@ PLOT = """Draw pictures of a run (PNG).
 --what curve: the learning curve. Several runs go in one figure; the line is the mean of a run's
 seeds, the band reaches over all of them.
 
---what visits: where each policy of the cover went, and episodes of the exploiting policy.
+--what visits: where each policy of the cover went, and episodes of the incumbent.
 
 --what bonus: which states were visited, and the bonus that they get.
 
@@ -49,7 +62,7 @@ Examples:
 
 COVER = """Show the policies of a run's cover: weight, return, how much of the states they reached.
 
-Reads the newest checkpoint. The exploring and the exploiting policy come last.
+Reads the newest checkpoint. The exploring and the exploiting policy and the incumbent come last.
 
 Examples:
   eniac cover runs/car
@@ -70,12 +83,16 @@ Examples:
   eniac audit-bonus runs/car --pairs 5000 --threshold 0.3 --json
 """
 
-EXPORT = """Write the newest policies of a run as safetensors and config.json.
+EXPORT = """Write the policies of a run as safetensors and config.json.
+
+--policy chooses another policy than the one that the run is judged by, its incumbent: exploiting,
+exploring, or cover:K for the K-th of the cover.
 
 In Python, `eniac.load_policy(DIR)` loads them again.
 
 Examples:
   eniac export runs/sea --out sea-policy
+  eniac export runs/sea --policy cover:3 --out third
 """
 
 CERTIFY = """Measure every term of the paper's proof on a run, exactly, beside its bound.
@@ -96,9 +113,11 @@ def evaluate(rest: list[str]) -> int:
     def show(
         run: Folder,
         /,
+        policy: str | None = None,
         episodes: int = 100,
         horizon: int | None = None,
         deterministic: Flag = False,
+        no_deterministic: Flag = False,
         seed: int = 0,
         json: Flag = False,
     ) -> int:
@@ -106,18 +125,21 @@ def evaluate(rest: list[str]) -> int:
 
         Args:
             run: Folder of the run.
+            policy: Which policy. None: the incumbent, or the one that the run is judged by.
             episodes: Number of episodes for each seed of the run.
             horizon: Steps after which an episode is cut. None: as in the run's own evaluation.
-            deterministic: Take the most likely action instead of sampling one.
+            deterministic: Take the most likely action. Neither: as the policy was judged best.
+            no_deterministic: Sample an action.
             seed: Seed of the episodes. The same one gives the same episodes.
             json: Print the result as JSON.
         """
         at_least(1, episodes=episodes, horizon=horizon)
         at_least(0, seed=seed)
+        how = one_way(deterministic, no_deterministic)
         loaded = open_run(run)
         from eniac.report.evaluate import evaluate_run
 
-        result = evaluate_run(loaded, episodes, seed, deterministic, horizon)
+        result = evaluate_run(loaded, episodes, seed, how, horizon, policy)
         if json:
             print(json_of(result, indent=2))
         else:
@@ -133,31 +155,40 @@ def play(rest: list[str]) -> int:
     def show(
         run: Folder,
         /,
+        policy: str | None = None,
         seed: int | None = None,
         episode: int = 0,
         deterministic: Flag = False,
+        no_deterministic: Flag = False,
         out: Path | None = None,
     ) -> int:
         """Plays an episode.
 
         Args:
             run: Folder of the run.
+            policy: Which policy. None: the incumbent, or the one that the run is judged by.
             seed: Which of the run's seeds to play. None: the first.
             episode: Decides the randomness of the episode; another number, another episode.
-            deterministic: Take the most likely action instead of sampling one.
+            deterministic: Take the most likely action. Neither: as the policy was judged best.
+            no_deterministic: Sample an action.
             out: The GIF. None: figures/play.gif in the run's folder.
         """
         at_least(0, episode=episode)
+        how = one_way(deterministic, no_deterministic)
         loaded = open_run(run)
         from eniac.report.play import play_episode, save_gif
+        from eniac.runs.load import choose_policy
 
-        played = play_episode(loaded, seed, episode, deterministic, draw=True)
+        name, acting = choose_policy(loaded.policies(seed), policy)
+        greedy = bool(acting.acts(how).greedy)
+        played = play_episode(loaded, seed, episode, greedy, draw=True, policy=name)
         path = out or run / "figures" / "play.gif"
         frames = save_gif(played, path)
         end = "reached its end" if played.terminated else "was cut by the time limit"
         print(
             f"The episode {end} after {played.length} steps with return "
-            f"{played.total_reward:.4g}.\n{frames} frames are in {path}"
+            f"{played.total_reward:.4g} ({name}, {actions(greedy)} actions).\n"
+            f"{frames} frames are in {path}"
         )
         return 0
 
@@ -299,17 +330,23 @@ def audit_bonus(rest: list[str]) -> int:
 def export(rest: list[str]) -> int:
     """`eniac export`."""
 
-    def write(run: Folder, /, out: Annotated[Path, tyro.conf.arg(metavar="DIR")]) -> int:
+    def write(
+        run: Folder,
+        /,
+        out: Annotated[Path, tyro.conf.arg(metavar="DIR")],
+        policy: str | None = None,
+    ) -> int:
         """Writes policies.
 
         Args:
             run: Folder of the run.
             out: Folder to write to; each seed gets a folder in it.
+            policy: Which policy. None: the incumbent, or the one that the run is judged by.
         """
         loaded = open_run(run)
         from eniac.runs.export import export_run
 
-        for folder in export_run(loaded, out):
+        for folder in export_run(loaded, out, policy):
             print(f"Wrote {folder}")
         return 0
 
@@ -363,6 +400,13 @@ def open_run(folder: Path) -> Any:
     for warning in run.warnings:
         print(f"Warning: {warning}", file=sys.stderr)
     return run
+
+
+def one_way(deterministic: bool, no_deterministic: bool) -> bool | None:
+    """What --deterministic and --no-deterministic come to: None if neither was given."""
+    if deterministic and no_deterministic:
+        raise ConfigError("--deterministic and --no-deterministic are both given; give one.")
+    return deterministic if deterministic or no_deterministic else None
 
 
 def at_least(bound: int, **values: int | None) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def report(console: Console, result: Any) -> int:
     """Says how a run ended. Returns the exit code: 0, or 128 and the signal that stopped it."""
-    from eniac.runs.display import duration, show_returns
+    from eniac.runs.display import duration, exploiting, show_returns
     from eniac.runs.proposals import in_shell, longer_command, resume_command
 
     path, epoch = result.path, result.progress.epoch
@@ -40,6 +40,7 @@ def report(console: Console, result: Any) -> int:
     speed = result.steps / max(result.seconds, 1e-9)
     for name, value in (
         ("return", f"{shown}, {result.config.evaluation.episodes} episodes a seed"),
+        *exploiting(result.progress),
         ("ended by", result.ended),
         ("steps", f"{int(result.progress.steps.sum()):,}"),
         ("time", f"{duration(result.seconds)}, {speed:,.0f} steps/s"),
@@ -68,10 +69,10 @@ def report(console: Console, result: Any) -> int:
 def evaluation_table(result: dict[str, Any]) -> Table:
     """What `evaluate_run` returned."""
     limit = f"cut after {result['horizon']} steps" if result["horizon"] else "until they end"
-    how = "most likely actions" if result["deterministic"] else "sampled actions"
     table = Table(
         title=f"{result['algorithm']} on {result['env']}",
-        caption=f"{result['episodes']} episodes a seed, {limit}, {how}",
+        caption=f"{result['seeds'][0]['policy']}: {result['episodes']} episodes a seed, {limit}, "
+        f"{_ways(result['seeds'])}",
     )
     columns = ("seed", "epoch", "steps", "return", "std", "min", "max", "length")
     for name in columns:
@@ -85,6 +86,21 @@ def evaluation_table(result: dict[str, Any]) -> Table:
             f"{row['length_mean']:.4g}",
         )
     return table
+
+
+def _ways(rows: Sequence[dict[str, Any]]) -> str:
+    """How the policies of all seeds act: `sampled actions`, or which of them how."""
+    seeds: dict[bool, list[str]] = {}
+    for row in rows:
+        seeds.setdefault(row["deterministic"], []).append(str(row["seed"]))
+    if len(seeds) == 1:
+        return f"{actions(*seeds)} actions"
+    return ", ".join(f"{actions(way)} actions of {', '.join(s)}" for way, s in seeds.items())
+
+
+def actions(deterministic: bool) -> str:
+    """How a policy chooses its actions, in words."""
+    return "most likely" if deterministic else "sampled"
 
 
 def cover_table(result: dict[str, Any]) -> Group:
@@ -117,9 +133,13 @@ def cover_table(result: dict[str, Any]) -> Group:
     table.add_section()
     add("exploring", result["exploring"], "-", "-", "-")
     add("exploiting", result["exploiting"], "-", "-", "-")
+    note = ""
+    if result["incumbent"] is not None:
+        add("incumbent", result["incumbent"], "-", "-", "-")
+        note = f" (incumbent: {actions(result['incumbent']['deterministic'])})"
     what = "share of the cells" if total is not None else "number of cells"
     notes = Text(
-        f"return: {result['episodes']} episodes, {limit}, sampled actions\n"
+        f"return: {result['episodes']} episodes, {limit}, sampled actions{note}\n"
         f"covered: {what} that the policy's visits in the buffer touch; new: those that no policy "
         f"before it touched ({result['cell']})\n"
         f"all policies together: {share(result['covered'])}",

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int, UInt
 from eniac.envs.mdp import TabularMDP
 from eniac.errors import ConfigError
 from eniac.functions.base import FunctionClass
+from eniac.incumbent import Acting
 from eniac.provable.exploration import (
     Exploration,
     find_unknown,
@@ -196,6 +197,11 @@ class ProvableLearner:
     def policy(self, state: ProvableState) -> TablePolicy:
         """pi_T of the last epoch, unmixed: what is evaluated, exported and played."""
         return TablePolicy(jnp.asarray(state.last))
+
+    def policies(self, state: ProvableState) -> dict[str, Acting]:
+        """`last`, as in the metrics: the theorems speak of it, whether or not an earlier one did
+        better. The policies of the cover are mixtures, and no tables."""
+        return {"last": Acting(self.policy(state), jnp.asarray(False))}
 
     def warnings(self) -> list[str]:
         return []

@@ -57,7 +57,7 @@ class TablePolicy(eqx.Module):
 
     def noise(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
         """The randomness of `shape` actions."""
-        return jax.random.gumbel(key, (*shape, self.probabilities.shape[1]))
+        return jax.random.gumbel(key, (*shape, self.probabilities.shape[-1]))
 
     def action(
         self, noise: Float[Array, " actions"], observation: Int[ArrayLike, ""]

@@ -12,6 +12,7 @@ import numpy as np
 from eniac.boxes import box_bounds
 from eniac.deep import take
 from eniac.errors import RunError
+from eniac.incumbent import Acting
 from eniac.report.evaluate import judge
 from eniac.runs.load import Run
 from eniac.runs.program import take_seed
@@ -29,10 +30,11 @@ def cover_report(
 ) -> dict[str, Any]:
     """Each policy of the cover of one of the run's seeds: weight, mean return, coverage.
 
-    Returns are of `episodes` episodes with sampled actions, cut at the evaluation's horizon.
+    Returns are of `episodes` episodes, with sampled actions, cut at the evaluation's horizon.
     `covered` counts the cells of the observation space that the visits of a policy in the buffer
     touch, `new` those of them that no policy before it touched (`Cells` says what a cell is). The
-    exploring and the exploiting policy come last; they have no visits in the buffer, nor a weight.
+    exploring and the exploiting policy come last, and the incumbent, which acts as it was judged
+    best (None if the run has none); they have no visits in the buffer, nor a weight.
     """
     index = run.index(seed)
     state = jax.device_get(take_seed(run.states, index))
@@ -53,7 +55,7 @@ def cover_report(
             touched = cells.touched(visited.observations)
             policies.append(
                 row(
-                    take(state.cover.policies, place),
+                    Acting(take(state.cover.policies, place), np.asarray(False)),
                     number=place + 1,
                     weight=float(state.cover.weights[place]),
                     visits=round(float(visited.weights.sum())),
@@ -62,7 +64,11 @@ def cover_report(
                 )
             )
             seen |= touched
-        exploring, exploiting = (row(take(state.actors, k).policy) for k in (0, -1))
+        named = run.learner.policies(state)
+        exploring, exploiting = (row(named[name]) for name in ("exploring", "exploiting"))
+        incumbent = named.get("incumbent")
+        if incumbent is not None:
+            incumbent = row(incumbent, deterministic=bool(incumbent.greedy))
     return {
         "run": str(run.path),
         "algorithm": run.config.algorithm.name,
@@ -78,6 +84,7 @@ def cover_report(
         "policies": policies,
         "exploring": exploring,
         "exploiting": exploiting,
+        "incumbent": incumbent,
     }
 
 

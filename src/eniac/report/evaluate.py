@@ -13,7 +13,7 @@ from jaxtyping import PRNGKeyArray
 from eniac.envs.base import Environment
 from eniac.envs.sources import HostEnv
 from eniac.memory import require_memory
-from eniac.runs.load import Run
+from eniac.runs.load import Run, choose_policy
 from eniac.sampling import make_sampler
 from eniac.sampling.base import Evaluation, summary
 from eniac.spaces import Spaces
@@ -50,28 +50,39 @@ def judge(env: Environment | HostEnv, evaluation: Evaluation) -> Iterator[Judge]
 
 
 def evaluate_run(
-    run: Run, episodes: int, seed: int = 0, deterministic: bool = False, horizon: int | None = None
+    run: Run,
+    episodes: int,
+    seed: int = 0,
+    deterministic: bool | None = None,
+    horizon: int | None = None,
+    policy: str | None = None,
 ) -> dict[str, Any]:
-    """Plays `episodes` fresh episodes with the policy of every seed of `run`.
+    """Plays `episodes` fresh episodes with the policy of every seed of `run`: the one called
+    `policy`, by default the one that the run is judged by.
 
-    Returns plain data: what was evaluated and how, a row for each seed, and the mean over seeds.
-    The same `seed` gives the same episodes.
+    It takes its most likely actions if `deterministic`, random ones if not; None is as it was
+    judged best, which may differ from seed to seed. Returns plain data: what was evaluated and how,
+    a row for each seed, and the mean over seeds. The same `seed` gives the same episodes.
     """
     config, env = run.config, run.env
     if horizon is not None and horizon != config.evaluation.horizon:
         env = config.algorithm.adapt(config.make_env(horizon, run.built.given))
     horizon = horizon or config.evaluation.horizon
-    evaluation = Evaluation(episodes, horizon, deterministic)
+    evaluation = Evaluation(episodes, horizon)
+    found = [choose_policy(run.policies(number), policy) for number in config.seed_numbers]
     rows = []
     with judge(env, evaluation) as judged:
         for k, number in enumerate(config.seed_numbers):
             key = jax.random.fold_in(jax.random.key(seed), number)
+            name, acting = found[k][0], found[k][1].acts(deterministic)
             rows.append(
                 {
                     "seed": number,
                     "epoch": int(run.progress.epochs[k]),
                     "env_steps": int(run.progress.steps[k]),
-                    **judged(key, run.policy(number)),
+                    "policy": name,
+                    "deterministic": bool(acting.greedy),
+                    **judged(key, acting),
                 }
             )
     return {
@@ -81,7 +92,6 @@ def evaluate_run(
         "env_options": dict(config.env_options),
         "episodes": episodes,
         "horizon": horizon,
-        "deterministic": deterministic,
         "evaluation_seed": seed,
         "return_mean": float(np.mean([row["return_mean"] for row in rows])),
         "seeds": rows,

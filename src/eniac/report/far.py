@@ -81,7 +81,8 @@ def fresh_visits(learner: DeepLearner, state: Any, key: PRNGKeyArray) -> tuple[P
     """Pairs of rollouts that no fit has seen, and the last policy that made some."""
     config, sampler = learner.config, learner.sampler
     if state.cover is None:
-        policies, steps = [learner.policy(state)], config.rollout_length
+        # As it is now, which is where the bonus was last fitted: the incumbent may be older.
+        policies, steps = [take(state.actors, -1).policy], config.rollout_length
     else:
         policies = [take(state.cover.policies, i) for i in range(int(state.cover.count))]
         steps = config.visit_rows // config.visit_envs

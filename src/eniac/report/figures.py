@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from eniac.errors import ConfigError, RunError, name_shown, shown, suggestion
 from eniac.runs.log import HEAD, METRICS, read_records
+from eniac.runs.progress import EXPLOITING
 from eniac.runs.reading import read_json
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
@@ -24,7 +25,8 @@ def learning_curves(runs: Sequence[Path], out: Path, metric: str = "return_mean"
     """Draws `metric` of the runs against environment steps to a PNG at `out`.
 
     The line is the mean of a run's seeds, the band reaches from the lowest seed to the highest,
-    thin lines are single seeds. A seed that has met its stop rule keeps its last value.
+    thin lines are single seeds. A seed that has met its stop rule keeps its last value. Beside the
+    return of an incumbent that of the exploiting policy is dashed, the mean of all seeds.
     """
     curves = [_curves(Path(run), metric) for run in runs]
     labels = [label for label, _ in curves]
@@ -35,8 +37,16 @@ def learning_curves(runs: Sequence[Path], out: Path, metric: str = "return_mean"
         ]
     figure = Figure(figsize=(7.2, 4.4), dpi=150, layout="constrained")
     axes = figure.subplots()
-    for (label, seeds), colour in zip(curves, _cycle(len(curves)), strict=True):
+    colours, dashed = _cycle(len(curves)), False
+    for run, (label, seeds), colour in zip(runs, curves, colours, strict=True):
         steps, values = on_a_common_grid(seeds)
+        beside = _exploiting(Path(run)) if metric == "return_mean" else None
+        if beside is not None:
+            told = None if dashed else "exploiting policy"
+            axes.plot(*beside, color=colour, linestyle="--", linewidth=1.2, label=told)
+            dashed = True
+        if len(curves) == 1:
+            label = "incumbent"
         if len(seeds) > 1:
             label += f" ({len(seeds)} seeds)"
             axes.fill_between(
@@ -56,9 +66,9 @@ def learning_curves(runs: Sequence[Path], out: Path, metric: str = "return_mean"
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.margins(x=0.01)
-    if len(curves) > 1:
+    if len(curves) > 1 or dashed:
         axes.legend(frameon=False)
-    else:
+    if len(curves) == 1:
         axes.set_title(curves[0][0] + (f", {len(curves[0][1])} seeds" * (len(curves[0][1]) > 1)))
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -85,6 +95,20 @@ def short_number(value: float) -> str:
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"
     return f"{value:.3g}"
+
+
+def _exploiting(run: Path) -> tuple[np.ndarray, np.ndarray] | None:
+    """The return of the exploiting policy, the mean of all seeds in which it learns by then."""
+    records = read_records(run / METRICS)
+    name = next((name for name in EXPLOITING if name in records[0]), None)
+    if name is None:
+        return None
+    seeds = [curve for curve in _curves(run, name)[1] if not np.isnan(curve[1]).any()]
+    if not seeds:
+        return None
+    grid = np.unique(np.concatenate([steps for steps, _ in seeds]))
+    values = [np.interp(grid, steps, values, left=np.nan) for steps, values in seeds]
+    return grid, np.nanmean(values, axis=0)
 
 
 def _curves(run: Path, metric: str) -> tuple[str, list[tuple[np.ndarray, np.ndarray]]]:

@@ -22,7 +22,7 @@ from eniac.report.episodes import play
 from eniac.report.figures import learning_curves, short_number
 from eniac.report.plot_style import save
 from eniac.report.views import View, view_of
-from eniac.runs.load import Run
+from eniac.runs.load import Run, choose_policy
 from eniac.runs.program import take_seed
 from eniac.spaces import emitted
 
@@ -89,14 +89,15 @@ def draw_visits(run: Run, state: Any, view: View) -> Figure:
     that is judged, which is all there is without a cover."""
     covered = run.config.algorithm.has_cover
     visits = visits_of(run, state) if covered else []
-    policy, key = run.learner.policy(state), jax.random.key(0)
-    episodes = play(run.env, policy, key, NUM_EPISODES, max_steps=MAX_STEPS)
+    name, acting = choose_policy(run.learner.policies(state), None)
+    episodes = play(run.env, acting, jax.random.key(0), NUM_EPISODES, max_steps=MAX_STEPS)
     figure, axes = _panels(run, 1 + covered)
     if covered:
         view.draw_visits(figure, axes[0], visits)
         axes[0].set_title("visits of the cover's policies")
     view.draw_episodes(figure, axes[-1], episodes)
-    name = "exploiting policy" if covered else "policy"
+    if name != "incumbent":
+        name = f"{name} policy"
     mean = float(np.mean([episode.total_reward for episode in episodes]))
     axes[-1].set_title(f"{name}: {NUM_EPISODES} episodes, mean return {mean:.3g}")
     return figure

@@ -17,20 +17,20 @@ def play_episode(
     run: Run,
     seed: int | None = None,
     episode: int = 0,
-    deterministic: bool = False,
+    deterministic: bool | None = None,
     max_steps: int = LONGEST_EPISODE,
     draw: bool = False,
+    policy: str | None = None,
 ) -> Episode:
     """One episode of the policy of one of the run's seeds, in the evaluation's environment.
 
+    `policy` and `deterministic` are as in `evaluate_run`: the policy's name, and how it acts.
     `episode` decides its randomness. An episode that does not end is cut after `max_steps`. With
     `draw` it has the pictures that `save_gif` makes a film of; `RunError` if there are none.
     """
     key = jax.random.key(episode)
-    policy = run.policy(seed)
-    return play(run.env, policy, key, max_steps=max_steps, deterministic=deterministic, draw=draw)[
-        0
-    ]
+    acting = run.policy(seed, policy).acts(deterministic)
+    return play(run.env, acting, key, max_steps=max_steps, draw=draw)[0]
 
 
 def save_gif(episode: Episode, path: Path) -> int:

@@ -77,6 +77,7 @@ class Display:
             ("epoch", f"{progress.epoch}{limit}"),
             ("steps", f"{int(progress.steps.sum()):,}"),
             ("return", show_returns(progress.returns)),
+            *exploiting(progress),
             ("steps/s", f"{steps_per_second:,.0f}"),
         ]
         self._status = f"{self._left} left" if self._left else ""
@@ -137,6 +138,13 @@ def show_returns(returns: np.ndarray) -> str:
     if len(known) == 1:
         return mean
     return f"{mean} ({number(known.min())} to {number(known.max())})"
+
+
+def exploiting(progress: Progress) -> list[tuple[str, str]]:
+    """The return of the exploiting policy with its name, where it is known."""
+    if np.isnan(progress.exploiting).all():
+        return []
+    return [("exploiting", show_returns(progress.exploiting))]
 
 
 def number(value: float) -> str:

@@ -15,14 +15,15 @@ import jax
 import jax.numpy as jnp
 
 from eniac.algorithm1 import Learner
-from eniac.errors import CheckpointError, ConfigError, RunError, name_shown, shown
+from eniac.errors import CheckpointError, ConfigError, RunError, name_shown, require, shown
+from eniac.incumbent import Acting
 from eniac.networks import MOST_LAYERS
 from eniac.policies import actor_critic
 from eniac.provable.policies import TablePolicy
 from eniac.runs.config import Config
 from eniac.runs.dataclass_io import conform
 from eniac.runs.files import write_json
-from eniac.runs.load import Run
+from eniac.runs.load import Run, choose_policy
 from eniac.runs.program import take_seed
 from eniac.runs.progress import Progress
 from eniac.runs.reading import read_json, reason
@@ -34,19 +35,32 @@ FORMAT = 1
 
 
 def export_policies(
-    folder: Path, config: Config, learner: Learner[Any], states: Any, progress: Progress
+    folder: Path,
+    config: Config,
+    learner: Learner[Any],
+    states: Any,
+    progress: Progress,
+    policy: str | None = None,
 ) -> list[Path]:
-    """Writes the policy of every seed to `folder/seed-N`. Returns those folders."""
+    """Writes the policy of every seed to `folder/seed-N`: the one of that name, by default the one
+    that the run is judged by. Returns those folders."""
     written = []
+    returns = progress.to_dict()["returns"]
+    found = [learner.policies(take_seed(states, k)) for k in range(config.seeds)]
+    chosen = [choose_policy(policies, policy) for policies in found]  # before anything is written
     for k, seed in enumerate(config.seed_numbers):
         target = folder / f"seed-{seed}"
         target.mkdir(parents=True, exist_ok=True)
-        arrays = flatten(learner.policy(take_seed(states, k)))
+        name, acting = chosen[k]
+        arrays = flatten(acting.policy)
         about = {
             "seed": seed,
             "epoch": int(progress.epochs[k]),
             "env_steps": int(progress.steps[k]),
-            "return_mean": progress.to_dict()["returns"][k],
+            "policy_name": name,
+            "deterministic": bool(acting.greedy),
+            # The others were not judged.
+            "return_mean": returns[k] if name == next(iter(found[k])) else None,
         }
         write_tensors(target / POLICY, arrays, {"format": FORMAT, **about})
         tensors = {name: [str(x.dtype), list(x.shape)] for name, x in sorted(arrays.items())}
@@ -64,16 +78,20 @@ def export_policies(
     return written
 
 
-def export_run(run: Run, folder: Path) -> list[Path]:
-    """Writes the policies of a run's newest checkpoint to `folder`, one folder a seed."""
+def export_run(run: Run, folder: Path, policy: str | None = None) -> list[Path]:
+    """Writes the policies of a run's newest checkpoint to `folder`, one folder a seed: those called
+    `policy`, by default those that the run is judged by."""
     try:
-        return export_policies(folder, run.config, run.learner, run.states, run.progress)
+        return export_policies(folder, run.config, run.learner, run.states, run.progress, policy)
     except OSError as error:
         raise RunError(f"Cannot write to {folder}: {error.strerror or error}.") from error
 
 
-def load_policy(folder: Path | str) -> Any:
-    """The policy that was exported to `folder`.
+def load_policy(folder: Path | str) -> Acting:
+    """The policy that was exported to `folder`, with how it acts.
+
+    `action(noise, observation)` acts as it was judged best, by its most likely action if it is
+    `greedy`; `policy` is the network, or the table, itself.
 
     `folder` is that of one seed, or the one above it if there is only one. Its files may be
     symbolic links to files, as in the folders of a hub's cache. Raises `CheckpointError` if a file
@@ -96,16 +114,18 @@ def load_policy(folder: Path | str) -> Any:
     numbers = sum(math.prod(spec.shape) for spec in read_header(folder / POLICY).specs.values())
     try:
         like = _policy_shapes(about["policy"], numbers)
+        deterministic = about.get("deterministic")
+        require(isinstance(deterministic, bool), "deterministic", deterministic, "true or false")
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     arrays, note = read_tensors(folder / POLICY, like)
-    for name in ("seed", "epoch", "env_steps"):
+    for name in ("seed", "epoch", "env_steps", "policy_name", "deterministic"):
         if note.get(name) != about.get(name):
             raise CheckpointError(
                 f"{folder / POLICY} does not fit {path}: {name} is {shown(note.get(name))} in the "
                 f"one and {shown(about.get(name))} in the other."
             )
-    return unflatten(like, arrays, folder / POLICY)
+    return Acting(unflatten(like, arrays, folder / POLICY), jnp.asarray(deterministic))
 
 
 SHARE = 256

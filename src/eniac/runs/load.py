@@ -9,7 +9,8 @@ from typing import Any
 from eniac.algorithm1 import Learner
 from eniac.envs.base import Environment
 from eniac.envs.sources import HostEnv
-from eniac.errors import ConfigError, RunError, shown
+from eniac.errors import ConfigError, RunError, shown, suggestion
+from eniac.incumbent import Acting
 from eniac.lazy import distrust
 from eniac.runs.cache import prepare_jax
 from eniac.runs.checkpoint import newest_checkpoint
@@ -48,9 +49,15 @@ class Run:
         """The environment of the evaluation."""
         return self.built.env
 
-    def policy(self, seed: int | None = None) -> Any:
-        """The policy of one of the run's seeds, by default the first."""
-        return self.learner.policy(take_seed(self.states, self.index(seed)))
+    def policies(self, seed: int | None = None) -> dict[str, Acting]:
+        """All policies of one of the run's seeds, by default the first, each with how it acts; the
+        first of them is the one that the run is judged by."""
+        return self.learner.policies(take_seed(self.states, self.index(seed)))
+
+    def policy(self, seed: int | None = None, name: str | None = None) -> Acting:
+        """The policy called `name` of one of the run's seeds, by default the one that the run is
+        judged by, and how it acts."""
+        return choose_policy(self.policies(seed), name)[1]
 
     def index(self, seed: int | None) -> int:
         """The place of `seed` among the run's seeds; a `ConfigError` if it is none of them."""
@@ -60,6 +67,15 @@ class Run:
                 f"seed is {seed}; {self.path} has the seeds {', '.join(map(str, seeds))}."
             )
         return 0 if seed is None else seeds.index(seed)
+
+
+def choose_policy(policies: dict[str, Acting], name: str | None) -> tuple[str, Acting]:
+    """The policy called `name`, by default the first; a `ConfigError` if there is none."""
+    chosen = next(iter(policies)) if name is None else name
+    if chosen not in policies:
+        hint = suggestion(chosen, policies)
+        raise ConfigError(f"policy is {shown(chosen)}; there are {', '.join(policies)}.{hint}")
+    return chosen, policies[chosen]
 
 
 def load_config(folder: Path) -> Config:

@@ -12,6 +12,9 @@ from eniac.errors import ConfigError, require
 from eniac.runs import dataclass_io
 from eniac.runs.config import Config
 
+EXPLOITING = ("exploit/sampled_return", "sampled_return")
+"""Names that the return of the exploiting policy, or the only one, has in metrics."""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -21,12 +24,15 @@ class Progress:
     steps: np.ndarray
     returns: np.ndarray
     """Mean return of each seed's last evaluation, NaN before the first."""
+    exploiting: np.ndarray
+    """What the exploiting policy of each seed came to beside it, where another one may be the
+    incumbent; NaN where that is not known."""
     seconds: float
 
     @classmethod
     def start(cls, num_seeds: int) -> Progress:
-        zeros = np.zeros(num_seeds, np.int64)
-        return cls(zeros, zeros.copy(), np.full(num_seeds, np.nan), 0.0)
+        zeros, unknown = np.zeros(num_seeds, np.int64), np.full(num_seeds, np.nan)
+        return cls(zeros, zeros.copy(), unknown, unknown.copy(), 0.0)
 
     @property
     def epoch(self) -> int:
@@ -39,11 +45,19 @@ class Progress:
         """After one more epoch of the active seeds, whose `metrics` have an axis of seeds and one
         of rounds."""
         last = np.maximum(metrics["ran"].sum(axis=1) - 1, 0)
-        returns = np.take_along_axis(metrics["return_mean"], last[:, None], axis=1)[:, 0]
+
+        def at_last(values: np.ndarray) -> np.ndarray:
+            return np.take_along_axis(values, last[:, None], axis=1)[:, 0]
+
+        exploiting = self.exploiting
+        for name in EXPLOITING:
+            if name in metrics:
+                exploiting = at_last(metrics[name])
         return Progress(
             epochs=self.epochs + active,
             steps=self.steps + np.where(active, metrics["steps"].sum(axis=1), 0),
-            returns=np.where(active, returns, self.returns),
+            returns=np.where(active, at_last(metrics["return_mean"]), self.returns),
+            exploiting=np.where(active, exploiting, self.exploiting),
             seconds=self.seconds + seconds,
         )
 
@@ -51,7 +65,8 @@ class Progress:
         return {
             "epochs": self.epochs.tolist(),
             "steps": self.steps.tolist(),
-            "returns": [None if np.isnan(value) else float(value) for value in self.returns],
+            "returns": _numbers(self.returns),
+            "exploiting": _numbers(self.exploiting),
             "seconds": self.seconds,
         }
 
@@ -59,16 +74,17 @@ class Progress:
     def from_dict(cls, data: Any) -> Progress:
         """The inverse of `to_dict`. **Raises** `ConfigError` for anything else."""
         told = dataclass_io.build(_Told, data, "progress")
-        if not len(told.epochs) == len(told.steps) == len(told.returns) > 0:
+        sizes = [len(x) for x in (told.epochs, told.steps, told.returns, told.exploiting)]
+        if not min(sizes) == max(sizes) > 0:
             raise ConfigError(
-                f"progress has {len(told.epochs)} epochs, {len(told.steps)} steps and "
-                f"{len(told.returns)} returns; it must have one of each for every seed."
+                f"progress has {sizes[0]} epochs, {sizes[1]} steps and {sizes[2]} and {sizes[3]} "
+                "returns; it must have one of each for every seed."
             )
-        returns = [np.nan if value is None else value for value in told.returns]
         return cls(
             np.array(told.epochs, np.int64),
             np.array(told.steps, np.int64),
-            np.array(returns, np.float64),
+            _array(told.returns),
+            _array(told.exploiting),
             told.seconds,
         )
 
@@ -80,11 +96,20 @@ class _Told:
     epochs: tuple[int, ...]
     steps: tuple[int, ...]
     returns: tuple[float | None, ...]
+    exploiting: tuple[float | None, ...]
     seconds: float
 
     def __post_init__(self):
         for number in (*self.epochs, *self.steps, self.seconds):
             require(number >= 0, "a number in progress", number, "0 or more")
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+def _array(values: tuple[float | None, ...]) -> np.ndarray:
+    return np.array([np.nan if value is None else value for value in values], np.float64)
 
 
 def verdicts(config: Config, progress: Progress) -> list[str]:

@@ -164,7 +164,7 @@ class HostSampler:
     def evaluate(self, key: PRNGKeyArray, policy: Any, evaluation: Evaluation) -> Episodes:
         alone = jax.tree.map(lambda x: x[None], policy)
         found = self.evaluate_each(key, alone, evaluation)
-        return Episodes(*(x if x is None or x.ndim == 0 else x[0] for x in found))
+        return jax.tree.map(lambda x: x if x.ndim == 0 else x[0], found)
 
     def evaluate_each(self, key: PRNGKeyArray, policies: Any, evaluation: Evaluation) -> Episodes:
         """All policies side by side. Which environment plays which episode of which policy is
