@@ -370,11 +370,15 @@ def make_all(wanted: list[Wanted], words: list[str], arguments: argparse.Namespa
 
 
 def wait(process: subprocess.Popen[bytes]) -> int:
-    """The exit code of a run's process, which finishes its epoch after a Ctrl-C and saves."""
+    """The exit code of a run's process, which finishes its epoch after a Ctrl-C and saves; after
+    one it is 130."""
+    interrupted = False
     while True:
         try:
-            return process.wait()
+            code = process.wait()
+            return 128 + signal.SIGINT if interrupted else code
         except KeyboardInterrupt:
+            interrupted = True
             print("waiting for the run to save what it has", file=sys.stderr, flush=True)
 
 

@@ -3,9 +3,9 @@ are continuous. Run by .venv-bench's Python, as a part of that program.
 
 Settings are those of rl-baselines3-zoo (hyperparams/ppo.yml and sac.yml) where it has the task, and
 the library's own elsewhere; networks of mountain car have the task's depth. The last policy is
-judged, by its most likely actions, in 20 episodes every 5,000 steps (later: every twentieth of the
-steps so far). If their mean passes the threshold, 100 more decide. No episode of these is counted,
-in steps or seconds.
+judged in 20 episodes every 5,000 steps (later: every twentieth of the steps so far), by its most
+likely actions, and on MiniGrid by random ones, as the zoo does. If their mean passes the threshold,
+100 more decide. No episode of these is counted, in steps or seconds.
 """
 
 from __future__ import annotations
@@ -126,8 +126,10 @@ class PoolEnv(gymnasium.Env[np.ndarray, Any]):
         self.keys = keys or (tuple(space) if isinstance(space, gymnasium.spaces.Dict) else ())
         self.observation_space = space
         if self.keys:
-            shape = self.flat({key: space[key].sample()[None] for key in self.keys}).shape
-            self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, shape, np.float32)
+            size = sum(int(np.prod(space[key].shape)) for key in self.keys)
+            if any(isinstance(space[key], gymnasium.spaces.Discrete) for key in self.keys):
+                raise ValueError(f"{id} has Discrete observations, which are not joined here")
+            self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
     def flat(self, seen: Any) -> np.ndarray:
         if not self.keys:
@@ -170,14 +172,15 @@ def settings(task: Task, algorithm: str) -> dict[str, Any]:
     return chosen
 
 
-def play(model: Any, envs: DummyVecEnv, normaliser: Any, episodes: int) -> np.ndarray:
-    """The returns of so many episodes, equally many in each of `envs`, by most likely actions."""
+def play(task: Task, model: Any, envs: DummyVecEnv, normaliser: Any, episodes: int) -> np.ndarray:
+    """The returns of so many episodes, equally many in each of `envs`."""
+    greedy = "MiniGrid" not in task.env
     returns: list[list[float]] = [[] for _ in range(envs.num_envs)]
     each = -(-episodes // envs.num_envs)
     total, seen = np.zeros(envs.num_envs), envs.reset()
     while min(map(len, returns)) < each:
         observation = seen if normaliser is None else normaliser.normalize_obs(seen)
-        action, _ = model.predict(observation, deterministic=True)
+        action, _ = model.predict(observation, deterministic=greedy)
         seen, reward, done, _ = envs.step(action)
         total += reward
         for k in np.flatnonzero(done):
@@ -213,10 +216,10 @@ class Judge(BaseCallback):
         """Whether the task is not solved yet."""
         clock = time.perf_counter()
         self.next = self.num_timesteps + max(EVERY, self.num_timesteps // SHARE)
-        mean = float(np.mean(play(self.model, self.envs, self.normaliser, LOOKS)))
+        mean = float(np.mean(play(self.task, self.model, self.envs, self.normaliser, LOOKS)))
         passed = self.task.solves(mean)
         if passed:
-            mean = float(np.mean(play(self.model, self.envs, self.normaliser, EPISODES)))
+            mean = float(np.mean(play(self.task, self.model, self.envs, self.normaliser, EPISODES)))
             passed = self.task.solves(mean)
         self.judging += time.perf_counter() - clock
         self.curve.append([self.num_timesteps, round(mean, 4), None])
@@ -235,7 +238,10 @@ def make(run: Wanted, task: Task) -> int:
         )
         return 2
     chosen = settings(task, run.algorithm)
-    shown = dict(chosen)
+    kind = PPO if run.algorithm == "sb3-ppo" else SAC
+    # Before the library adds to what it is given.
+    command = f"{kind.__name__}('MlpPolicy', {task.env!r}, **{chosen!r})"
+    print(f"  {command}", flush=True)
     envs: Any = environments(task, chosen.pop("n_envs", 1), 1000 * run.seed, training=True)
     normaliser = None
     if chosen.pop("normalize", False):
@@ -243,7 +249,6 @@ def make(run: Wanted, task: Task) -> int:
         envs = normaliser = VecNormalize(envs, gamma=gamma)
     for name, value in chosen.pop("lin", {}).items():
         chosen[name] = lambda left, value=value: left * value
-    kind = PPO if run.algorithm == "sb3-ppo" else SAC
     model = kind("MlpPolicy", envs, seed=run.seed, device="cpu", **chosen)
     watching = environments(task, LOOKS, FRESH + 1000 * run.seed, training=False)
     judge = Judge(task, watching, normaliser, run.to_the_end)
@@ -252,10 +257,10 @@ def make(run: Wanted, task: Task) -> int:
     if not judge.curve or judge.curve[-1][0] < model.num_timesteps:
         judge.look()
     fresh = environments(task, LOOKS, 2 * FRESH + 1000 * run.seed, training=False)
-    final = play(model, fresh, normaliser, EPISODES)
+    final = play(task, model, fresh, normaliser, EPISODES)
     commit, changed = git("rev-parse", "HEAD"), git("status", "--porcelain", "--", "benchmarks")
     run.keep_result(
-        command=f"{kind.__name__}('MlpPolicy', {task.env!r}, **{shown!r})",
+        command=command,
         commit=f"{commit} with changes" if commit and changed else commit,
         versions={name: version(name) for name in ("stable-baselines3", "torch", "gymnasium")},
         machine=machine(),
