@@ -269,10 +269,11 @@ def main() -> int:
         print(f"\nalgorithms: {', '.join(ALGORITHMS)}")
         return 0
     if arguments.table or arguments.plot:
-        if arguments.table:
-            PAGE.write_text(with_tables(PAGE.read_text(), read_results(arguments.results)))
+        results = read_results(arguments.results)
         if arguments.plot:
-            draw(read_results(arguments.results), PICTURE)
+            draw(results, PICTURE)
+        if arguments.table:
+            PAGE.write_text(with_tables(PAGE.read_text(), results))
         return 0
     task = TASKS[arguments.task]
     first = arguments.first_seed
@@ -405,7 +406,7 @@ def make_here(run: Wanted, core: int | None) -> int:
 def make_ours(run: Wanted, task: Task) -> int:
     """Trains, or goes on with what is there; judges the incumbent; writes the file."""
     from eniac.cli.options import parse_config
-    from eniac.errors import EniacError
+    from eniac.errors import ConfigError, EniacError
     from eniac.runs import engine
     from eniac.runs.load import load_run
     from eniac.runs.manifest import read_manifest
@@ -435,10 +436,10 @@ def make_ours(run: Wanted, task: Task) -> int:
         final = judge_result(loaded, task, run.seed)
     except EniacError as error:
         print(error, file=sys.stderr)
-        return REFUSED if type(error).__name__ == "ConfigError" else 1
+        return REFUSED if isinstance(error, ConfigError) else 1
     curve, seconds = read_curve(run.folder, task)
     if not loaded.learner.compiled:
-        # On the host programs are compiled when they are first needed, in the first epoch.
+        # On the host nearly all is compiled in the first epoch, when it is first needed.
         seconds = [max(second - compiled, 0.0) for second in seconds]
     session = read_manifest(run.folder)["sessions"][-1]
     solved = next((k for k, point in enumerate(curve) if task.solves(point[1])), None)
@@ -608,7 +609,8 @@ def tables(results: list[Result]) -> str:
         text += f"\n### {family}\n\nSolved: {goals}.\n"
         text += "\n" + "\n".join([HEAD, *rows]) + "\n" if rows else ""
         text += f"\nNot measured yet: {'; '.join(missing)}.\n" if missing else ""
-    return text + "\n"
+    picture = f"\n![Curves of all runs](images/{PICTURE.name})\n" if PICTURE.exists() else ""
+    return text + picture + "\n"
 
 
 def row(name: str, algorithm: str, results: list[Result]) -> str:

@@ -20,6 +20,7 @@ import gymnasium
 import numpy as np
 import torch
 from exploration import EPISODES, FRESH, Task, Wanted, git, machine, thinned
+from gymnasium.spaces.utils import flatdim, flatten
 from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
@@ -28,7 +29,8 @@ LOOKS = 20
 """Episodes of a first look, and environments side by side."""
 EVERY, SHARE = 5_000, 20
 
-# Beside the arguments of PPO or SAC: n_envs, normalize, and schedules that fall to 0 as `lin`.
+# Beside the arguments of PPO or SAC: n_envs, normalize, and under `lin` what falls to 0 over the
+# limit of steps.
 PPO_SETTINGS: dict[str, dict[str, Any]] = {
     "MountainCarContinuous-v0": {
         "normalize": True,
@@ -115,7 +117,7 @@ SAC_SETTINGS: dict[str, dict[str, Any]] = {
 
 class PoolEnv(gymnasium.Env[np.ndarray, Any]):
     """One environment of EnvPool's as one of gymnasium's; chosen keys of a Dict joined to one
-    vector."""
+    vector, as numbers or one-hot."""
 
     def __init__(self, id: str, keys: tuple[str, ...], seed: int):
         import envpool
@@ -126,15 +128,14 @@ class PoolEnv(gymnasium.Env[np.ndarray, Any]):
         self.keys = keys or (tuple(space) if isinstance(space, gymnasium.spaces.Dict) else ())
         self.observation_space = space
         if self.keys:
-            size = sum(int(np.prod(space[key].shape)) for key in self.keys)
-            if any(isinstance(space[key], gymnasium.spaces.Discrete) for key in self.keys):
-                raise ValueError(f"{id} has Discrete observations, which are not joined here")
+            size = sum(flatdim(space[key]) for key in self.keys)
             self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
     def flat(self, seen: Any) -> np.ndarray:
         if not self.keys:
             return seen[0]
-        parts = [np.ravel(seen[key][0]) for key in self.keys]
+        space = self.pool.observation_space
+        parts = [flatten(space[key], seen[key][0]) for key in self.keys]
         return np.concatenate(parts).astype(np.float32)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:

@@ -208,3 +208,18 @@ def test_flags_that_there_are_not_end_it_at_once(tmp_path):
     assert refused.returncode == 2, told
     assert "--num-env" in told
     assert not (tmp_path / "results").exists()
+
+
+BENCH = ROOT / ".venv-bench" / "bin" / "python"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not BENCH.exists(), reason="`make bench` sets it up")
+def test_stable_baselines_runs_in_the_same_program(tmp_path):
+    run = program(tmp_path, "pendulum-v1", "sb3-sac", "--steps", "64", flags=[])
+    told = run.communicate()[0]
+    assert run.returncode == 0, told
+    found = json.loads((tmp_path / "results" / "pendulum-v1" / "sb3-sac-0.json").read_text())
+    assert found["steps"] == found["curve"][-1][0] == 64
+    assert found["solved_at"] is None
+    assert -2000 < found["final"]["return_mean"] < -500
