@@ -656,16 +656,17 @@ def draw(results: list[Result], path: Path) -> None:
     rows = -(-len(names) // columns)
     figure = Figure(figsize=(2.9 * columns, 2.1 * rows + 0.5), dpi=90, layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).flat
-    colours = dict(zip(ALGORITHMS, COLOURS, strict=True))
+    colours = dict[str, str](zip(ALGORITHMS, COLOURS, strict=True))
     for axes, name in itertools.zip_longest(panels, names):
         if name is None:
             axes.axis("off")
             continue
         axes.set_title(name, fontsize=9)
         axes.axhline(TASKS[name].threshold, color="#999999", linewidth=0.8, linestyle=":")
-        for result in results:
+        axes.set_xscale("log")
+        for result in reversed(results):  # the first algorithm on top
             if result["task"] == name:
-                steps = [point[0] / 1e6 for point in result["curve"]]
+                steps = [point[0] for point in result["curve"]]
                 returns = [point[1] for point in result["curve"]]
                 colour = colours[result["algorithm"]]
                 axes.plot(steps, returns, color=colour, linewidth=0.7, alpha=0.8)
@@ -674,8 +675,8 @@ def draw(results: list[Result], path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     seen = [name for name in ALGORITHMS if any(r["algorithm"] == name for r in results)]
     handles = [Line2D([], [], color=colours[name], label=name) for name in seen]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(seen), frameon=False)
-    figure.supxlabel("million environment steps", fontsize=9)
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(seen), frameon=False)
+    figure.supxlabel("environment steps", fontsize=9)
     figure.supylabel("return of the incumbent, 100 episodes", fontsize=9)
     save(figure, path)
 
