@@ -9,7 +9,7 @@ it was chosen count for the incumbent. The larger mean stays, or takes its place
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -103,9 +103,11 @@ class IncumbentRule:
 
     episodes: int = 5
     """episodes that each policy plays after a round, with random actions and with its most likely
-    ones, and again to take the incumbent's place (on the host at least one an environment); all
-    their steps count. 0: nothing is compared, and the exploiting policy is the result, as in the
-    paper"""
+    ones, and again to take the incumbent's place; all their steps count. 0: nothing is compared,
+    and the exploiting policy is the result, as in the paper"""
+    share: float = 0.0
+    """where episodes are short there are more of them, up to 100: as many as take this share of a
+    round's steps (on the host also as many as there are environments, which all step anyway)"""
 
     def __post_init__(self):
         require(
@@ -114,3 +116,13 @@ class IncumbentRule:
             self.episodes,
             "in 0..10000: the steps of a round are counted in 32 bits",
         )
+        require(0 <= self.share <= 1, "incumbent.share", self.share, "in [0, 1]")
+
+    def resolve(self, round_steps: int, longest: int | None, num_envs: int) -> IncumbentRule:
+        """These settings with the number of episodes that they come to, in rounds of so many steps
+        and episodes of at most `longest`, in `num_envs` environments on the host (else 0)."""
+        if not self.share or not self.episodes:
+            return self
+        affordable = 0 if longest is None else round(self.share * round_steps / longest)
+        # Two ways to act are looked at side by side.
+        return replace(self, episodes=max(self.episodes, min(affordable, 100), num_envs // 2))

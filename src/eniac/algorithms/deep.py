@@ -72,6 +72,9 @@ class DeepConfig(AlgorithmConfig):
     """environments stepped side by side; a vector environment of your own has its own number"""
     rollout_length: int = 100
     """steps that each of them takes before an update"""
+    within_episodes: bool = False
+    """let a rollout be no longer than an episode can be, where that is known and shorter, in as
+    many more environments (but for those on the host): a roll-in comes once a rollout"""
     updates_per_round: int = 10
     """updates of each policy in a round"""
     rounds: int = 1
@@ -221,19 +224,29 @@ class DeepConfig(AlgorithmConfig):
         self, env: Environment | HostEnv, name: str, options: Mapping[str, Any]
     ) -> DeepConfig:
         del name, options
-        num_envs, visit_envs = self.num_envs, self.visit_envs
+        num_envs, visit_envs, length = self.num_envs, self.visit_envs, self.rollout_length
+        longest = env.longest_episode
+        if self.within_episodes and longest is not None and longest < length:
+            rows, length = num_envs * length, max(longest, 2)
+            num_envs = 10 * max(round(rows / length / 10), 1)
         if self.episodes == "episodic":
-            visit_envs = max(self.visit_steps // self.rollout_length, 1)
+            visit_envs = max(self.visit_steps // length, 1)
         if isinstance(env, HostEnv):
             # There is one set of environments, and all that is done is done in these.
-            num_envs = env.num_envs or num_envs
+            num_envs = env.num_envs or self.num_envs
             visit_envs = num_envs
+        steps = num_envs * length * self.updates_per_round
+        incumbent = self.incumbent.resolve(
+            steps, longest, num_envs if isinstance(env, HostEnv) else 0
+        )
         # Groups of equal size, as large as was asked for where that is possible.
         group = math.gcd(num_envs, self.roll_in.group)
         return replace(
             self,
             num_envs=num_envs,
+            rollout_length=length,
             visit_envs=visit_envs,
+            incumbent=incumbent,
             roll_in=replace(self.roll_in, group=group),
         )
 
@@ -335,9 +348,6 @@ class DeepSpec:
             "'continuing' or 'episodic'",
         )
         settings = replace(self.ours(depth), episodes=episodes)
-        if episodes == "episodic" and settings.cover is not None:
-            # Within 100 steps the goal is reached by few policies: the cover has to grow faster.
-            settings = replace(settings, rounds=1, capacity=50)
         return replace(settings, **parts)
 
     @property
@@ -367,26 +377,41 @@ def paper_eniac(depth: int) -> DeepConfig:
     return DeepConfig("eniac", DEPTHS[depth], rounds=3, cover=Uniform(), bonus=width, fit_after=6)
 
 
+def our_update(explores: bool = True) -> PPO:
+    """Adam; a critic whose error counts a fiftieth, so that it does not fill a gradient that is cut
+    to norm 5; and where there is a cover, imitation of what its policies did well, and an exploring
+    policy that stays undecided for longer."""
+    settings = PPO(optimizer="adam", value_weight=0.01)
+    return replace(settings, explore_entropy=0.05, imitate=True) if explores else settings
+
+
+def our_sizes(settings: DeepConfig) -> DeepConfig:
+    """5,000 rows an update, in trajectories no longer than episodes are."""
+    return replace(
+        settings,
+        num_envs=50,
+        updates_per_round=30,
+        within_episodes=True,
+        incumbent=IncumbentRule(share=0.025),
+    )
+
+
 def ours(settings: DeepConfig) -> DeepConfig:
     """What we set otherwise than the paper in every algorithm with a cover.
 
-    Five times as many updates, each on a fifth of the steps; a critic whose error counts a
-    fiftieth, so that it does not fill a gradient that is cut to norm 5; a bonus that is fitted
-    before the policy is improved, as in Algorithm 1; a new policy for the cover every second
-    round;
-    and an exploiting policy that starts afresh after some rounds, as in Algorithm 2. docs/eniac.md
-    has what each of them brings.
+    Small epochs: a new policy for the cover every 30 updates. The exploring policy earns the bonus
+    alone, so that no reward holds it back; the exploiting policy is there for the reward, learns
+    from what the cover did, and goes on from the incumbent. The bonus is fitted before the policy is
+    improved, as in Algorithm 1. docs/eniac.md has what each of them brings.
     """
     return replace(
-        settings,
-        num_envs=100,
-        updates_per_round=50,
-        rounds=2,
+        our_sizes(settings),
+        rounds=1,
         fit_after=0,
         exploit_from=2,
-        capacity=25,
-        restart=3,
-        update=PPO(value_weight=0.01),
+        capacity=100,
+        combine="bonus",
+        update=our_update(),
     )
 
 
@@ -409,7 +434,8 @@ def our_pc_pg(depth: int) -> DeepConfig:
 
 
 def without_bonus(settings: DeepConfig) -> DeepConfig:
-    return replace(settings, name="zero", bonus=Zero())
+    """Without a bonus the exploring policy has the reward: max(r, 0)."""
+    return replace(settings, name="zero", bonus=Zero(), combine="max")
 
 
 def paper_ppo(depth: int) -> DeepConfig:
@@ -445,7 +471,9 @@ DEEP = (
         bonus="none",
         update="PPO",
         source="Schulman et al. 2017; the paper's baseline",
-        ours=lambda depth: DeepConfig("ppo", DEPTHS[depth]),
+        ours=lambda depth: replace(
+            our_sizes(DeepConfig("ppo", DEPTHS[depth])), update=our_update(explores=False)
+        ),
         paper=paper_ppo,
     ),
     DeepSpec(
@@ -455,7 +483,7 @@ DEEP = (
         bonus="random network distillation, r + b",
         update="PPO",
         source="Burda et al. 2019; the paper's Table 3",
-        ours=lambda depth: replace(paper_rnd(depth), num_envs=500, updates_per_round=10),
+        ours=lambda depth: replace(our_sizes(paper_rnd(depth)), update=our_update(explores=False)),
         paper=paper_rnd,
     ),
     DeepSpec(

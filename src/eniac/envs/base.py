@@ -58,6 +58,11 @@ class Environment(eqx.Module):
         return None
 
     @property
+    def longest_episode(self) -> int | None:
+        """Steps after which every episode is over, cut or not; None if that is not known."""
+        return self.time_limit
+
+    @property
     def render_fps(self) -> int:
         """How many pictures a second make a film that can be followed."""
         return 4
@@ -122,6 +127,10 @@ class TimeLimit(Environment):
     @property
     def time_limit(self) -> int | None:
         return self.horizon
+
+    @property
+    def longest_episode(self) -> int:
+        return min(self.horizon, self.env.longest_episode or self.horizon)
 
     @property
     def render_fps(self) -> int:

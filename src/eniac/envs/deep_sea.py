@@ -63,6 +63,10 @@ class DeepSea(Environment):
     def action_space(self) -> gymnasium.spaces.Discrete:
         return gymnasium.spaces.Discrete(2)
 
+    @property
+    def longest_episode(self) -> int:
+        return self.size
+
     def observe(self, state: DiverState) -> Float[Array, "cells"]:
         """One-hot of the cell; zero below the sea floor, where the index is N^2 or more."""
         cell = state.row * self.size + state.column

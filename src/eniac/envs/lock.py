@@ -75,6 +75,10 @@ class CombinationLock(Environment):
     def action_space(self) -> gymnasium.spaces.Discrete:
         return gymnasium.spaces.Discrete(NUM_ACTIONS)
 
+    @property
+    def longest_episode(self) -> int:
+        return self.length + 1
+
     def observe(self, state: LockState) -> Float[Array, "features"]:
         features = jnp.concatenate(
             [

@@ -65,6 +65,11 @@ class HostEnv(ABC):
         """`horizon`, under the name that our own environments have for it."""
         return self.horizon
 
+    @property
+    def longest_episode(self) -> int | None:
+        """The same: nothing more is known of them."""
+        return self.horizon
+
     def configure(
         self,
         vectorization: Vectorization = "sync",
