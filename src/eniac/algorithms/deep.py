@@ -94,7 +94,8 @@ class DeepConfig(AlgorithmConfig):
     bonus: BonusRule = field(default_factory=Zero)
     """the exploration bonus"""
     combine: Literal["max", "add", "bonus"] = "max"
-    """how the exploring policy's reward comes of reward r and bonus b: max(r, b), r + b, or b alone"""
+    """how the exploring policy's reward comes of reward r and bonus b: max(r, b), r + b, or the
+    bonus alone"""
     roll_in: RollInRule = field(default_factory=RollInRule)
     """how trajectories start in the states that the cover reaches"""
     fit_after: int = 0
@@ -401,8 +402,8 @@ def ours(settings: DeepConfig) -> DeepConfig:
 
     Small epochs: a new policy for the cover every 30 updates. The exploring policy earns the bonus
     alone, so that no reward holds it back; the exploiting policy is there for the reward, learns
-    from what the cover did, and goes on from the incumbent. The bonus is fitted before the policy is
-    improved, as in Algorithm 1. docs/eniac.md has what each of them brings.
+    from what the cover did, and goes on from the incumbent. The bonus is fitted before the policy
+    is improved, as in Algorithm 1. docs/eniac.md has what each of them brings.
     """
     return replace(
         our_sizes(settings),
