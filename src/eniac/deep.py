@@ -585,10 +585,9 @@ class DeepLearner:
         groups = self.config.num_envs // rule.group
         share, place, part, coin = jax.random.uniform(key, (4, groups))
         happens = share < rule.share
-        # At least two steps of every trajectory are the current policy's, unless there is something
-        # to learn from the others too.
         longest = self.config.rollout_length
-        if not getattr(self.config.update, "imitate", False):
+        if not self.config.update.imitate:
+            # At least two steps of every trajectory are the current policy's.
             longest = max(longest - 2, 0)
         length = part * (longest + 1)
         if rule.length == "geometric":

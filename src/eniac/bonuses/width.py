@@ -115,8 +115,9 @@ class Width(BonusRule):
     query_batch: int = 20
     """query pairs in a step ("|D_Q|")"""
     uniform_share: float = 0.5
-    """share of the query pairs that is not where the exploring policy went, but uniform in a box
-    around all pairs seen, or over all elements of a discrete space; 0 is the paper's"""
+    """share of the query pairs that is not where the exploring policy went, but has some of its
+    coordinates, from one to all, uniform in a box around all pairs seen, or over all elements of a
+    discrete space; 0 is the paper's"""
     box_scale: float = 2.0
     """how many times as wide that box is as the pairs seen, within the bounds of the spaces"""
     buffer_batch: int = 160
@@ -259,10 +260,13 @@ class Width(BonusRule):
         used: Bool[Array, " buffer"],
         queries: Float[Array, "query size"],
     ) -> Float[Array, "query size"]:
-        """The query pairs, a share `uniform_share` of them replaced by uniform ones.
+        """The query pairs, a share `uniform_share` of them changed in some coordinates, which are
+        then uniform in a box around all pairs seen.
 
         A width trained on pairs from where the data are only says nothing of any other place, and
-        it is there that the bonus has to draw the policy.
+        it is there that the bonus has to draw the policy. How many coordinates change, from one to
+        all of them, is drawn for each pair anew: what is one number away from the data, as another
+        cell in a one-hot code, is then asked for as well as what is far from it.
         """
         num_wide = round(self.uniform_share * queries.shape[0])
         seen = jnp.where(used[:, None], visited, queries[:1])
@@ -277,6 +281,7 @@ class Width(BonusRule):
         uniform_key, rate_key, mask_key = jax.random.split(key, 3)
         wide = encoder.uniform(uniform_key, num_wide, low, high)
         size = queries.shape[1]
+        # Uniform in its logarithm, from one coordinate on average to all.
         rate = size ** -jax.random.uniform(rate_key, (num_wide, 1))
         changed = jax.random.uniform(mask_key, wide.shape) < rate
         return queries.at[:num_wide].set(jnp.where(changed, wide, queries[:num_wide]))

@@ -21,6 +21,9 @@ class UpdateRule(ABC):
     gamma: float
     """discount factor"""
 
+    imitate: bool = False
+    """whether the steps of a roll-in are learned from too: then it may take a whole rollout"""
+
     def working_memory(self, row: int, hidden: tuple[int, ...]) -> dict[str, int]:
         """Bytes that learning takes at least, beside the rollout and the memory, by setting: for
         rows of `row` bytes and a network of these layers. It may be left out."""

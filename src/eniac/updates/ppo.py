@@ -110,7 +110,8 @@ class PPO(UpdateRule):
         seen: Trajectory,
         explores: Any = False,
     ) -> tuple[ActorCritic, Any, Metrics]:
-        """`update` on the on-policy steps of a rollout."""
+        """`update` on the on-policy steps of a rollout, and on those of its roll-ins that are to be
+        imitated."""
         rows = self.rows(seen)
         used = jnp.asarray(flat(seen.on_policy))
         if self.imitate and seen.rolled_in is not None:
