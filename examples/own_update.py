@@ -29,7 +29,7 @@ class PolicyGradient(UpdateRule):
     def init(self, policy):
         return optax.adam(self.learning_rate).init(eqx.filter(policy, eqx.is_inexact_array))
 
-    def learn(self, key, policy, memory, seen):
+    def learn(self, key, policy, memory, seen, explores=False):
         each = Trajectory(*[1] * 9, num_steps=None)  # time is the first axis, environments follow
         gain, returns = jax.vmap(lambda t: advantages(t, self.gamma, 0.95), (each,), 1)(seen)
 

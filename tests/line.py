@@ -65,6 +65,6 @@ class Recorder(PPO):
         empty = Rows(jnp.zeros((*size, 2)), jnp.zeros((*size, 1)), *[jnp.zeros(size)] * 3)
         return empty, jnp.zeros((), jnp.int32)
 
-    def update(self, key, policy, optimiser_state, rows, count=None):
-        del key, optimiser_state
+    def update(self, key, policy, optimiser_state, rows, count=None, entropy=None):
+        del key, optimiser_state, entropy
         return policy, (rows, jnp.asarray(count, jnp.int32)), {}

@@ -341,22 +341,52 @@ def test_an_input_that_never_changes_is_not_divided_by_zero():
 
 
 @pytest.mark.parametrize("bounded", [True, False])
-def test_wide_queries_are_uniform_in_the_box_around_what_was_seen_within_the_bounds(bounded):
+def test_wide_queries_are_uniform_in_the_box_around_what_was_seen_where_they_change(bounded):
     limit = 1.0 if bounded else np.inf
     spaces = SPACES._replace(observation=Box(-limit, limit, (2,), np.float32))
     rule = replace(CONSTRAINED, uniform_share=0.75, box_scale=2.0)
     visited = jnp.asarray([[-0.9, 0.0], [0.3, 0.1], [50.0, 50.0]])  # the last place is empty
-    asked = jnp.tile(jnp.asarray([[0.1, -0.1]]), (400, 1))
+    asked = jnp.tile(jnp.asarray([[0.1, -0.1]]), (1000, 1))
     encoder = PairEncoder(spaces, with_action=False)
     got = np.asarray(rule.widened(jax.random.key(0), encoder, visited, jnp.arange(3) < 2, asked))
-    np.testing.assert_array_equal(got[300:], asked[300:])
+    np.testing.assert_array_equal(got[750:], asked[750:])
+    changed = got[:750] != np.asarray(asked[:750])
+    # A coordinate of two changes with probability 2^-u, u uniform: on average 1 / (2 log 2).
+    share = scipy.stats.binomtest(int(changed.sum()), changed.size, 1 / (2 * np.log(2)))
+    assert share.pvalue > 1e-3
     # Seen: [-0.9, 0.3] and [-0.1, 0.1]. Twice as wide: [-1.5, 0.9] and [-0.2, 0.2].
     low, high = np.array([-1.0 if bounded else -1.5, -0.2]), np.array([0.9, 0.2])
     for i in range(2):
         law = scipy.stats.uniform(low[i], high[i] - low[i])
-        assert scipy.stats.kstest(got[:300, i], law.cdf).pvalue > 1e-3
-        assert got[:300, i].min() >= low[i] - 1e-6
-        assert got[:300, i].max() <= high[i] + 1e-6
+        moved = got[:750, i][changed[:, i]]
+        assert scipy.stats.kstest(moved, law.cdf).pvalue > 1e-3
+        assert moved.min() >= low[i] - 1e-6
+        assert moved.max() <= high[i] + 1e-6
+
+
+def test_wide_queries_change_one_coordinate_or_all_and_those_that_never_changed_within_bounds():
+    spaces = SPACES._replace(observation=Box(0.0, 1.0, (64,), np.float32))
+    rule = replace(CONSTRAINED, uniform_share=1.0)
+    rows = jnp.zeros((2000, 64)).at[:, 0].set(jnp.arange(2000) % 2)  # one coordinate changes
+    encoder = PairEncoder(spaces, with_action=False)
+    got = np.asarray(rule.widened(jax.random.key(0), encoder, rows, jnp.ones(2000, bool), rows))
+    changed = (got != np.asarray(rows)).sum(axis=1)
+    assert (changed == 1).mean() > 0.05
+    assert (changed > 32).mean() > 0.05
+    assert got[:, 1:].min() >= 0
+    assert got[:, 1:].max() > 0.9  # nothing was seen there but zero
+
+
+def test_a_one_hot_code_that_was_never_seen_has_a_larger_width_than_all_that_were():
+    spaces = SPACES._replace(observation=Box(0.0, 1.0, (40,), np.float32))
+    seen, unseen = jnp.eye(40)[:30], jnp.eye(40)[30:]
+    rows = jnp.tile(seen, (20, 1))
+    pairs = Pairs(rows, jnp.zeros((600, *spaces.action.shape)))
+    buffer = Buffer.empty(spaces, 600).add(jax.random.key(1), pairs, 600, 0)
+    bonus = Width().init(jax.random.key(0), spaces, (64, 64))
+    bonus = jax.jit(Width().fit)(jax.random.key(2), bonus, buffer, pairs)
+    width = jax.vmap(lambda s: bonus.width(s, jnp.zeros(spaces.action.shape)))
+    assert np.median(width(unseen)) > 5 * np.max(width(seen))
 
 
 def test_wide_queries_of_a_discrete_space_are_all_its_elements_alike():

@@ -72,6 +72,14 @@ def test_actions_of_the_roll_in_are_those_of_the_groups_policy(seen):
     np.testing.assert_allclose(action[~own], theirs[~own], atol=0.06)
 
 
+def test_the_steps_of_a_roll_in_are_marked_and_judged_by_the_current_policy(seen):
+    np.testing.assert_array_equal(seen.rolled_in, ~np.asarray(seen.on_policy))
+    law, _ = jax.vmap(jax.vmap(around(OURS)))(seen.observation)
+    expected = jax.vmap(jax.vmap(lambda d, a: d.log_prob(a)))(law, seen.action)
+    where = np.asarray(seen.rolled_in)
+    np.testing.assert_allclose(seen.log_prob[where], expected[where], rtol=1e-4)
+
+
 def first_own():
     """Which steps follow a roll-in at once."""
     times = np.arange(TIME)[:, None, None] == LENGTH[:, None]

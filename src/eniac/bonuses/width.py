@@ -284,6 +284,8 @@ class Width(BonusRule):
         # Uniform in its logarithm, from one coordinate on average to all.
         rate = size ** -jax.random.uniform(rate_key, (num_wide, 1))
         changed = jax.random.uniform(mask_key, wide.shape) < rate
+        for start, num in encoder.discrete:
+            changed = changed.at[:, start : start + num].set(True)
         return queries.at[:num_wide].set(jnp.where(changed, wide, queries[:num_wide]))
 
     def start(self, key: PRNGKeyArray, bonus: WidthBonus) -> tuple[WidthNetwork, WidthNetwork]:
