@@ -20,7 +20,7 @@ from typing import Any
 
 SMALL = {"num_envs": 4, "rollout_length": 8, "updates_per_round": 1, "hidden": (4,)}
 SMALL_COVER = SMALL | {"rounds": 1, "visit_steps": 16, "visit_envs": 4, "capacity": 8}
-SMALL_WIDTH = {"outer": 2, "inner": 2, "buffer_batch": 8, "query_batch": 4}
+SMALL_WIDTH = {"outer": 40, "inner": 5, "buffer_batch": 8, "query_batch": 4}
 
 
 def config_of(kind: str, folder: Path, epochs: int | None = None, seeds: int | None = None) -> Any:

@@ -223,11 +223,11 @@ def test_a_row_is_under_its_own_name_and_its_default_names_it():
         assert row.name == name == row.default.name
 
 
-def test_the_default_of_ppo_is_the_papers_setting():
-    default = ALGORITHMS["ppo"].default
+def test_the_default_update_is_the_papers():
+    default = ALGORITHMS["ppo"].settings(preset="paper-depth2")
     assert default.hidden == DEPTHS[2]
     assert default.update == PPO()
-    # 10 updates of 50 trajectories by 10 workers, 100 steps each: half a million steps an epoch.
+    # 500 updates of a trajectory by 10 workers, 100 steps each: half a million steps an epoch.
     assert default.num_envs * default.rollout_length * default.updates_per_round == 500_000
 
 

@@ -524,7 +524,7 @@ class DeepLearner:
         pairs, num = pairs_of(seen)
         metrics = {
             "steps": seen.num_steps,
-            "reward": jnp.sum(seen.reward * seen.on_policy) / num,
+            "reward": jnp.sum(seen.reward * seen.on_policy) / jnp.maximum(num, 1),
         }
         scale = actor.scale
         if config.normalise_rewards:
@@ -595,6 +595,9 @@ class DeepLearner:
             gamma = self.config.update.gamma
             length = jnp.log1p(-part * (1 - gamma ** (longest + 1))) / jnp.log(gamma)
         length = jnp.clip(jnp.floor(length).astype(jnp.int32), 0, longest)
+        # Somebody has to act by the current policy.
+        own = max(self.config.rollout_length - 2, 0)
+        length = length.at[0].set(jnp.where(jnp.all(length > own), own, length[0]))
         return RollIn(
             policies=cover.take(cover.places(place)),
             length=jnp.where(happens, length, 0),

@@ -125,4 +125,5 @@ class IncumbentRule:
             return self
         affordable = 0 if longest is None else round(self.share * round_steps / longest)
         # Two ways to act are looked at side by side.
-        return replace(self, episodes=max(self.episodes, min(affordable, 100), num_envs // 2))
+        more = min(max(affordable, num_envs // 2), 100)
+        return replace(self, episodes=max(self.episodes, more))
