@@ -642,6 +642,7 @@ def short(steps: float) -> str:
 
 def draw(results: list[Result], path: Path) -> None:
     """A panel for each task that was tried, a colour for each algorithm, a thin line a seed."""
+    from matplotlib import ticker
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -664,6 +665,10 @@ def draw(results: list[Result], path: Path) -> None:
         axes.set_title(name, fontsize=9)
         axes.axhline(TASKS[name].threshold, color="#999999", linewidth=0.8, linestyle=":")
         axes.set_xscale("log")
+        # Ten to a power is named, and what lies between is a tick: panels are small.
+        axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+        axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 3.0)))
+        axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x / 1e6:g} M"))
         for result in reversed(results):  # the first algorithm on top
             if result["task"] == name:
                 steps = [point[0] for point in result["curve"]]
