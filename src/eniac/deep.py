@@ -416,9 +416,8 @@ class DeepLearner:
             settled = self.sampler.pure(settle)(incumbent, challenger, Record.of(found))
             return settled, {"steps": found.num_steps}
 
-        incumbent, duel = self.sampler.when(
-            first | (looked > incumbent.record.mean), play, incumbent
-        )
+        due = first | (looked > incumbent.record.mean) | self.config.incumbent.always
+        incumbent, duel = self.sampler.when(due, play, incumbent)
         return incumbent, {"steps": jnp.zeros((), jnp.int32)} | duel
 
     def hand_over(

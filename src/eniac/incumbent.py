@@ -109,6 +109,10 @@ class IncumbentRule:
     """where episodes are short there are more of them, up to 100: as many as take this share of a
     round's steps (on the host also as many as there are environments, which all step anyway)"""
 
+    always: bool = False
+    """let incumbent and challenger play again after every round, and not only if the challenger
+    looked better: an incumbent whose few episodes were lucky is found out"""
+
     def __post_init__(self):
         require(
             0 <= self.episodes <= 10_000,

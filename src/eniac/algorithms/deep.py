@@ -393,7 +393,7 @@ def our_sizes(settings: DeepConfig) -> DeepConfig:
         num_envs=50,
         updates_per_round=30,
         within_episodes=True,
-        incumbent=IncumbentRule(share=0.025),
+        incumbent=IncumbentRule(share=0.025, always=True),
     )
 
 
