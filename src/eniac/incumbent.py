@@ -108,7 +108,6 @@ class IncumbentRule:
     share: float = 0.0
     """where episodes are short there are more of them, up to 100: as many as take this share of a
     round's steps (on the host also as many as there are environments, which all step anyway)"""
-
     always: bool = False
     """let incumbent and challenger play again after every round, and not only if the challenger
     looked better: an incumbent whose few episodes were lucky is found out"""

@@ -77,6 +77,8 @@ class PPO(UpdateRule):
         for name in ("learning_rate", "clip", "max_gradient_norm"):
             require(getattr(self, name) > 0, f"update.{name}", getattr(self, name), "above 0")
         require(0 < self.max_clipped <= 1, "update.max_clipped", self.max_clipped, "in (0, 1]")
+        fits = self.explore_entropy is None or self.explore_entropy >= 0
+        require(fits, "update.explore_entropy", self.explore_entropy, "0 or more, or left out")
         for name in ("entropy", "value_weight"):
             require(getattr(self, name) >= 0, f"update.{name}", getattr(self, name), "0 or more")
         for name in ("minibatch", "passes"):
