@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.algorithm1 import Metrics
+from eniac.bonuses.counts import has_floats
 from eniac.buffer import Buffer, Pairs, buffer_capacity
 from eniac.cover import Cover
 from eniac.draws import integers
@@ -30,6 +31,7 @@ from eniac.sampling.base import (
     summary,
 )
 from eniac.spaces import to_json
+from eniac.visits import first_visits
 
 if TYPE_CHECKING:
     from eniac.algorithms.deep import DeepConfig
@@ -83,6 +85,8 @@ class DeepLearner:
         if config.cover is not None:
             # Pictures take more memory than there is use for: as many pairs as fit.
             self.num_queries = buffer_capacity(sampler.spaces, config.bonus.query_size)
+        # Of floats every one is new.
+        self.first_visits = config.first_visits and not has_floats(sampler.spaces.observation)
         # The episodes that decide who becomes the incumbent.
         self.deciding = replace(
             evaluation,
@@ -535,6 +539,8 @@ class DeepLearner:
                 lambda: bonus.along(seen),
                 lambda: jnp.zeros_like(seen.reward),
             )
+            if self.first_visits:
+                earned = jnp.where(first_visits(seen), earned, 0.0)
             metrics["bonus"] = jnp.sum(earned * seen.on_policy) / num
             if config.combine == "max":
                 decides = (earned > seen.reward) & seen.on_policy

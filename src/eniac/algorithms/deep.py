@@ -96,6 +96,9 @@ class DeepConfig(AlgorithmConfig):
     combine: Literal["max", "add", "bonus"] = "max"
     """how the exploring policy's reward comes of reward r and bonus b: max(r, b), r + b, or the
     bonus alone"""
+    first_visits: bool = False
+    """pay the bonus only at the first visit of an observation in its episode, where observations
+    have no floats, so that two can be the same"""
     roll_in: RollInRule = field(default_factory=RollInRule)
     """how trajectories start in the states that the cover reaches"""
     fit_after: int = 0
@@ -403,7 +406,8 @@ def ours(settings: DeepConfig) -> DeepConfig:
     Small epochs: a new policy for the cover every 30 updates. The exploring policy earns the bonus
     alone, so that no reward holds it back; the exploiting policy is there for the reward, learns
     from what the cover did, and goes on from the incumbent. The bonus is fitted before the policy
-    is improved, as in Algorithm 1. docs/eniac.md has what each of them brings.
+    is improved, as in Algorithm 1, and where observations are codes or bytes, it is paid once an
+    episode for each. docs/eniac.md has what each of them brings.
     """
     return replace(
         our_sizes(settings),
@@ -412,6 +416,7 @@ def ours(settings: DeepConfig) -> DeepConfig:
         exploit_from=2,
         capacity=100,
         combine="bonus",
+        first_visits=True,
         update=our_update(),
     )
 
