@@ -123,7 +123,7 @@ class IncumbentRule:
 
     def resolve(self, round_steps: int, longest: int | None, num_envs: int) -> IncumbentRule:
         """These settings with the number of episodes that they come to, in rounds of so many steps
-        and episodes of at most `longest`, in `num_envs` environments on the host (else 0)."""
+        and episodes of at most `longest`, in a fixed number of environments on the host (else 0)."""
         if not self.share or not self.episodes:
             return self
         affordable = 0 if longest is None else round(self.share * round_steps / longest)

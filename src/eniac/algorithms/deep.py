@@ -72,9 +72,9 @@ class DeepConfig(AlgorithmConfig):
     """environments stepped side by side; a vector environment of your own has its own number"""
     rollout_length: int = 100
     """steps that each of them takes before an update"""
-    within_episodes: bool = False
-    """let a rollout be no longer than an episode can be, where that is known and shorter, in as
-    many more environments (but for those on the host): a roll-in comes once a rollout"""
+    fit_episodes: bool = False
+    """let a rollout be a quarter of the longest episode, where that is known and longer, and no
+    longer than an episode; in as many fewer or more environments"""
     updates_per_round: int = 10
     """updates of each policy in a round"""
     rounds: int = 1
@@ -230,18 +230,18 @@ class DeepConfig(AlgorithmConfig):
         del name, options
         num_envs, visit_envs, length = self.num_envs, self.visit_envs, self.rollout_length
         longest = env.longest_episode
-        if self.within_episodes and longest is not None and longest < length:
-            rows, length = num_envs * length, max(longest, 2)
+        if self.fit_episodes and longest is not None:
+            rows, length = num_envs * length, max(min(max(length, longest // 4), longest), 2)
             num_envs = 10 * max(round(rows / length / 10), 1)
         if self.episodes == "episodic":
             visit_envs = max(self.visit_steps // length, 1)
         if isinstance(env, HostEnv):
-            # There is one set of environments, and all that is done is done in these.
-            num_envs = env.num_envs or self.num_envs
-            visit_envs = num_envs
+            # A vector environment of the user's is the only one, and all is done in it.
+            num_envs = env.num_envs or num_envs
+            visit_envs = env.num_envs or min(visit_envs, num_envs)
         steps = num_envs * length * self.updates_per_round
         incumbent = self.incumbent.resolve(
-            steps, longest, num_envs if isinstance(env, HostEnv) else 0
+            steps, longest, (env.num_envs or 0) if isinstance(env, HostEnv) else 0
         )
         # Groups of equal size, as large as was asked for where that is possible.
         group = math.gcd(num_envs, self.roll_in.group)
@@ -382,20 +382,22 @@ def paper_eniac(depth: int) -> DeepConfig:
 
 
 def our_update(explores: bool = True) -> PPO:
-    """Adam; a critic whose error counts a fiftieth, so that it does not fill a gradient that is cut
-    to norm 5; and where there is a cover, imitation of what its policies did well, and an exploring
+    """Adam; and where there is a cover, imitation of what its policies did well, and an exploring
     policy that stays undecided for longer."""
-    settings = PPO(optimizer="adam", value_weight=0.01)
+    settings = PPO(optimizer="adam")
     return replace(settings, explore_entropy=0.05, imitate=True) if explores else settings
 
 
 def our_sizes(settings: DeepConfig) -> DeepConfig:
-    """5,000 rows an update, in trajectories no longer than episodes are."""
+    """5,000 rows an update, in trajectories that are a part of an episode; observations and rewards
+    on the scale of what was seen, so that one step size and one weight of the critic fit all."""
     return replace(
         settings,
         num_envs=50,
         updates_per_round=30,
-        within_episodes=True,
+        fit_episodes=True,
+        normalise_observations=True,
+        normalise_rewards=True,
         incumbent=IncumbentRule(share=0.025, always=True),
     )
 

@@ -56,7 +56,7 @@ class HostSampler:
         self.env, self.num_envs = env, num_envs
         self.evaluation_env = env if evaluation_env is None else evaluation_env
         self.seconds = {"act": 0.0, "step": 0.0, "copy": 0.0}
-        self._opened: dict[int, HostEnvs] = {}
+        self._opened: dict[tuple[int, int], HostEnvs] = {}
         self._watch = Watch(env.observation_space)
         self._restarted, self._events = 0, []
         self._draw = jax.jit(draw_actions, static_argnums=(2, 3, 4))
@@ -89,8 +89,8 @@ class HostSampler:
         return self._pure.setdefault(function, jax.jit(function))
 
     def begin(self, key: PRNGKeyArray, num_envs: int, parked: Any = None) -> EnvBatch:
-        del num_envs, parked
-        envs = self._open(self.env)
+        del parked
+        envs = self._open(self.env, num_envs)
         return EnvBatch(envs, self._observe(envs.begin(_seed(key))))
 
     def park(self, envs: EnvBatch) -> tuple[()]:
@@ -170,10 +170,10 @@ class HostSampler:
         """All policies side by side. Which environment plays which episode of which policy is
         settled before: what is counted must not depend on how long episodes are."""
         seed_key, act_key = jax.random.split(key)
-        envs = self._open(self.evaluation_env)
-        num, limit = envs.num_envs, evaluation.horizon or LONGEST_EPISODE
         num_policies = jax.tree.leaves(policies)[0].shape[0]
         episodes = num_policies * evaluation.episodes
+        envs = self._open(self.evaluation_env, episodes)
+        num, limit = envs.num_envs, evaluation.horizon or LONGEST_EPISODE
         # Environment i plays the episodes i, i + num, i + 2 num, ... of all, policy by policy.
         share = episodes // num + (np.arange(num) < episodes % num)
         first = limit if evaluation.first is None else evaluation.first
@@ -258,10 +258,12 @@ class HostSampler:
             envs.close()
         self._opened.clear()
 
-    def _open(self, env: HostEnv) -> HostEnvs:
-        if id(env) not in self._opened:
-            self._opened[id(env)] = env.open(self.num_envs)
-        return self._opened[id(env)]
+    def _open(self, env: HostEnv, most: int | None = None) -> HostEnvs:
+        """Environments of `env`: no more than there are episodes to play, where that is `most`."""
+        num = env.num_envs or min(self.num_envs, most or self.num_envs)
+        if (id(env), num) not in self._opened:
+            self._opened[id(env), num] = env.open(num)
+        return self._opened[id(env), num]
 
     def _observe(self, observation: Any) -> Any:
         return canonical(self.env.observation_space, observation)
