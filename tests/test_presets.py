@@ -143,7 +143,10 @@ def test_no_preset_takes_a_step_to_choose_its_policy_and_no_update_ends_early(na
     assert settings.update.max_clipped == 1
     assert not settings.update.imitate
     assert settings.update.explore_entropy is None
-    assert not settings.within_episodes
+    assert not settings.fit_episodes
+    assert not settings.first_visits
+    assert not settings.normalise_observations
+    assert not settings.normalise_rewards
     learner = settings.build(make("DeepSea-3"), make("DeepSea-3"), Evaluation())
     assert learner.shapes().incumbent is None
     assert ALGORITHMS[name].settings(depth).incumbent.episodes > 0

@@ -15,13 +15,15 @@ def resolved(env, name="eniac", **settings):
 @pytest.mark.parametrize(
     ("env", "num_envs", "length"),
     [
-        ("MountainCarContinuous-v0", 50, 100),  # episodes of 999 steps
+        ("MountainCarContinuous-v0", 20, 249),  # episodes of 999 steps
         ("CombinationLock-10", 450, 11),
         ("DeepSea-20", 250, 20),
         ("DeepSea-1", 2500, 2),
     ],
 )
-def test_a_rollout_is_no_longer_than_an_episode_and_has_as_many_rows(env, num_envs, length):
+def test_a_rollout_is_between_a_quarter_and_the_whole_of_an_episode_and_has_as_many_rows(
+    env, num_envs, length
+):
     got = resolved(env)
     assert (got.num_envs, got.rollout_length) == (num_envs, length)
 
@@ -37,7 +39,14 @@ def test_the_papers_sizes_stay_in_every_environment():
     assert (got.num_envs, got.rollout_length) == (500, 100)
 
 
-def test_on_the_host_the_number_of_environments_is_kept():
+def test_a_horizon_of_100_stays_one():
+    got = resolved("MountainCarContinuous-v0", episodes="episodic")
+    assert (got.num_envs, got.rollout_length) == (50, 100)
+
+
+def test_on_the_host_sizes_follow_the_same_rule():
+    got = resolved("Acrobot-v1")  # episodes of 500 steps
+    assert (got.num_envs, got.rollout_length, got.visit_envs) == (40, 125, 10)
     got = resolved("FrozenLake-v1")
     assert (got.num_envs, got.rollout_length) == (50, 100)
     assert got.incumbent.episodes == 38  # 0.025 x 150,000 / 100

@@ -107,7 +107,8 @@ class IncumbentRule:
     and the exploiting policy is the result, as in the paper"""
     share: float = 0.0
     """where episodes are short there are more of them, up to 100: as many as take this share of a
-    round's steps (on the host also as many as there are environments, which all step anyway)"""
+    round's steps (in a vector environment of your own also as many as it has environments, which
+    all step anyway)"""
     always: bool = False
     """let incumbent and challenger play again after every round, and not only if the challenger
     looked better: an incumbent whose few episodes were lucky is found out"""
@@ -123,7 +124,8 @@ class IncumbentRule:
 
     def resolve(self, round_steps: int, longest: int | None, num_envs: int) -> IncumbentRule:
         """These settings with the number of episodes that they come to, in rounds of so many steps
-        and episodes of at most `longest`, in a fixed number of environments on the host (else 0)."""
+        and episodes of at most `longest`; `num_envs` is the number of environments if it is fixed
+        by the user, else 0."""
         if not self.share or not self.episodes:
             return self
         affordable = 0 if longest is None else round(self.share * round_steps / longest)

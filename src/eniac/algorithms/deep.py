@@ -73,8 +73,9 @@ class DeepConfig(AlgorithmConfig):
     rollout_length: int = 100
     """steps that each of them takes before an update"""
     fit_episodes: bool = False
-    """let a rollout be a quarter of the longest episode, where that is known and longer, and no
-    longer than an episode; in as many fewer or more environments"""
+    """let a rollout be no longer than an episode can be, where that is known (a roll-in comes once
+    a rollout), and at least a quarter of that where episodes go on in the next rollout; in as many
+    more or fewer environments. Turn it off to have rollout_length and num_envs as they stand"""
     updates_per_round: int = 10
     """updates of each policy in a round"""
     rounds: int = 1
@@ -231,7 +232,10 @@ class DeepConfig(AlgorithmConfig):
         num_envs, visit_envs, length = self.num_envs, self.visit_envs, self.rollout_length
         longest = env.longest_episode
         if self.fit_episodes and longest is not None:
-            rows, length = num_envs * length, max(min(max(length, longest // 4), longest), 2)
+            rows = num_envs * length
+            if self.episodes == "continuing":
+                length = max(length, longest // 4)
+            length = max(min(length, longest), 2)
             num_envs = 10 * max(round(rows / length / 10), 1)
         if self.episodes == "episodic":
             visit_envs = max(self.visit_steps // length, 1)
@@ -382,15 +386,16 @@ def paper_eniac(depth: int) -> DeepConfig:
 
 
 def our_update(explores: bool = True) -> PPO:
-    """Adam; and where there is a cover, imitation of what its policies did well, and an exploring
+    """Adam; a critic whose error counts a fiftieth, so that it does not fill a gradient that is cut
+    to norm 5; and where there is a cover, imitation of what its policies did well, and an exploring
     policy that stays undecided for longer."""
-    settings = PPO(optimizer="adam")
+    settings = PPO(optimizer="adam", value_weight=0.01)
     return replace(settings, explore_entropy=0.05, imitate=True) if explores else settings
 
 
 def our_sizes(settings: DeepConfig) -> DeepConfig:
     """5,000 rows an update, in trajectories that are a part of an episode; observations and rewards
-    on the scale of what was seen, so that one step size and one weight of the critic fit all."""
+    on the scale of what was seen, so that one step size fits all."""
     return replace(
         settings,
         num_envs=50,
