@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import dataclass, replace
 
+import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -180,7 +181,9 @@ def test_every_row_of_the_buffer_knows_the_policy_that_visited_it(covered):
 
 def test_the_exploring_policy_learns_and_is_never_reset(pc_pg):
     for before, after in itertools.pairwise(pc_pg.actors(0)):
-        a, b = before.policy, after.policy
+        # What it knows of the scale of observations is gathered, and never forgotten.
+        assert after.policy.normaliser.count > before.policy.normaliser.count
+        a, b = (eqx.tree_at(lambda p: p.normaliser, x.policy, None) for x in (before, after))
         assert not same(a, b)
         step = max(np.abs(x - y).max() for x, y in zip(*map(jax.tree.leaves, (a, b)), strict=True))
         assert step < 0.2  # a few steps of RMSprop, not a new draw
