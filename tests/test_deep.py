@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from eniac.actors import take
 from eniac.algorithm1 import epoch
 from eniac.algorithms import ALGORITHMS
 from eniac.algorithms.deep import NO_INCUMBENT, DeepConfig, DeepSpec, RollInRule
@@ -18,7 +19,6 @@ from eniac.bonuses.kernel import Kernel
 from eniac.bonuses.rnd import RND
 from eniac.bonuses.width import Width
 from eniac.cover import LogDet, Uniform
-from eniac.deep import take
 from eniac.envs import make
 from eniac.sampling.base import Evaluation
 from line import ENV, OPTIONS, Line, Recorder
