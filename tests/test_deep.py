@@ -3,12 +3,14 @@
 import itertools
 from dataclasses import dataclass, replace
 
+import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from eniac.actors import take
 from eniac.algorithm1 import epoch
 from eniac.algorithms import ALGORITHMS
 from eniac.algorithms.deep import NO_INCUMBENT, DeepConfig, DeepSpec, RollInRule
@@ -17,7 +19,6 @@ from eniac.bonuses.kernel import Kernel
 from eniac.bonuses.rnd import RND
 from eniac.bonuses.width import Width
 from eniac.cover import LogDet, Uniform
-from eniac.deep import take
 from eniac.envs import make
 from eniac.sampling.base import Evaluation
 from line import ENV, OPTIONS, Line, Recorder
@@ -180,7 +181,9 @@ def test_every_row_of_the_buffer_knows_the_policy_that_visited_it(covered):
 
 def test_the_exploring_policy_learns_and_is_never_reset(pc_pg):
     for before, after in itertools.pairwise(pc_pg.actors(0)):
-        a, b = before.policy, after.policy
+        # What it knows of the scale of observations is gathered, and never forgotten.
+        assert after.policy.normaliser.count > before.policy.normaliser.count
+        a, b = (eqx.tree_at(lambda p: p.normaliser, x.policy, None) for x in (before, after))
         assert not same(a, b)
         step = max(np.abs(x - y).max() for x, y in zip(*map(jax.tree.leaves, (a, b)), strict=True))
         assert step < 0.2  # a few steps of RMSprop, not a new draw

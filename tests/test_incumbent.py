@@ -10,17 +10,28 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from eniac.actors import Actor, take
 from eniac.algorithm1 import epoch
 from eniac.algorithms import ALGORITHMS
-from eniac.algorithms.deep import DeepConfig
 from eniac.bonuses.kernel import Kernel
 from eniac.cover import Uniform
-from eniac.deep import Actor, settle, take
 from eniac.envs import make
 from eniac.envs.names import env_from
-from eniac.incumbent import Acting, Incumbent, IncumbentRule, Record, both_ways, clearly_above
+from eniac.incumbent import (
+    Acting,
+    Contest,
+    Incumbent,
+    IncumbentRule,
+    Record,
+    both_ways,
+    challenger,
+    clearly_above,
+    settle,
+)
 from eniac.policies import actor_critic
 from eniac.provable.policies import TablePolicy
+from eniac.rewards import RewardScale
+from eniac.sampling import make_sampler
 from eniac.sampling.base import Episodes, Evaluation
 from eniac.updates.ppo import PPO
 from envs.counting import Counting
@@ -44,8 +55,7 @@ def test_records_are_pooled_as_numpy_pools_their_returns():
         assert int(pooled.episodes) == len(seen)
         np.testing.assert_allclose(pooled.mean, seen.mean(), rtol=1e-5)
         np.testing.assert_allclose(pooled.variance, seen.var(), rtol=1e-4, atol=1e-6)
-    error = seen.var(ddof=1) / len(seen)
-    np.testing.assert_allclose(pooled.error, error, rtol=1e-4)
+    np.testing.assert_allclose(pooled.variance_of_mean, seen.var(ddof=1) / len(seen), rtol=1e-4)
 
 
 def test_a_record_has_all_episodes_of_the_last_axis_and_keeps_the_others():
@@ -200,32 +210,33 @@ class Replayed:
         return function
 
 
-SETTINGS = DeepConfig(cover=Uniform(), bonus=Kernel(features=4), hidden=(4,), num_envs=10)
+UPDATE = PPO()
 
 
-def learner_with(*returns):
-    learner = SETTINGS.build(ENV, ENV, Evaluation(episodes=2))
-    learner.sampler = Replayed(*returns)
-    return learner
+def contest_with(*returns):
+    roles = ("explore", "exploit")
+    contest = Contest(make_sampler(ENV, ENV, 1), IncumbentRule(), Evaluation(), roles, UPDATE.init)
+    contest.sampler = Replayed(*returns)
+    return contest
 
 
 def test_the_look_that_chose_the_challenger_does_not_enter():
     """It looked like 100, and its fresh episodes bring 0.5: less than the incumbent's 1."""
-    learner = learner_with([[1.0, 1.0], [0.5, 0.5]])
+    contest = contest_with([[1.0, 1.0], [0.5, 0.5]])
     before = incumbent_with([1.0, 1.0], [0.0])
-    after, told = learner.duel(jax.random.key(0), before, acting(1.0), jnp.asarray(100.0))
-    assert learner.sampler.calls == 1
+    after, steps = contest.duel(jax.random.key(0), before, acting(1.0), jnp.asarray(100.0))
+    assert contest.sampler.calls == 1
     np.testing.assert_allclose(after.record.mean, 1.0)
     assert int(after.record.episodes) == 4
-    assert int(told["steps"]) == 4
+    assert int(steps) == 4
 
 
 def test_there_is_no_duel_where_none_looked_better():
-    learner = learner_with()
+    contest = contest_with()
     before = incumbent_with([1.0, 1.0], [0.0])
-    after, told = learner.duel(jax.random.key(0), before, acting(1.0), jnp.asarray(1.0))
+    after, steps = contest.duel(jax.random.key(0), before, acting(1.0), jnp.asarray(1.0))
     assert after is before
-    assert learner.sampler.calls == int(told["steps"]) == 0
+    assert contest.sampler.calls == int(steps) == 0
 
 
 def stacked(*trees):
@@ -233,15 +244,13 @@ def stacked(*trees):
 
 
 def test_the_challenger_is_the_policy_and_the_way_that_looked_best_among_those_that_learn():
-    learner = learner_with()
     policies = stacked(around(0.25), around(0.75))
-    actors = Actor(policies, (), ())  # pyright: ignore
     looks = record_of([[[1.0], [2.0]], [[4.0], [3.0]]])
     for active, mean, greedy, looked in (
         ((True, True), 0.75, False, 4),
         ((True, False), 0.25, True, 2),
     ):
-        found, value = learner.challenger(actors, looks, jnp.asarray(active))
+        found, value = challenger(policies, looks, jnp.asarray(active))
         np.testing.assert_allclose(found.mode(jnp.zeros(2)), [mean], rtol=1e-4)
         assert bool(found.greedy) == greedy
         assert float(value) == looked
@@ -249,18 +258,14 @@ def test_the_challenger_is_the_policy_and_the_way_that_looked_best_among_those_t
 
 def handed_over(exploiting, exploring=(0.0, 0.0), record=(2.0, 2.0, 2.0), active=True, found=False):
     """What becomes of an exploiting policy around 0.5 beside an incumbent around 1.5."""
-    learner = learner_with()
-    one = lambda mean: Actor(  # noqa: E731
-        around(mean),
-        learner.config.update.init(around(mean)),
-        learner.new_actor(jax.random.key(0)).scale,
-    )
-    actors = stacked(one(-0.5), one(0.5))
+    policies = around(-0.5), around(0.5)
+    actors = stacked(*(Actor(one, UPDATE.init(one), RewardScale.start()) for one in policies))
     worse = np.full(2, -99.0)
     looks = record_of([[exploring, worse], [worse, exploiting]])
     incumbent = incumbent_with(record, [0.0, 0.1, -0.1], mean=1.5)
     incumbent = incumbent._replace(found=jnp.asarray(found))
-    actors, after, told = learner.hand_over(actors, incumbent, looks, jnp.asarray([True, active]))
+    learns = jnp.asarray([True, active])
+    actors, after, told = contest_with().hand_over(actors, incumbent, looks, learns)
     explores, exploits = (float(take(actors, k).policy.mode(jnp.zeros(2))[0]) for k in (0, 1))
     np.testing.assert_allclose(explores, -0.5, rtol=1e-3)
     copied = bool(told["exploit/handed_over"])

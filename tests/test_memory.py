@@ -157,7 +157,13 @@ ABSURD = {
     "updates of SPI": (lambda: spi(N=1, T=10**9), "for N x T"),
     "samples of SPI": (lambda: spi(K=2**31 - 1), "for K"),
     "environments of gymnasium's": (
-        lambda: ppo("CartPole-v1", num_envs=10**8, rollout_length=1, updates_per_round=1),
+        lambda: ppo(
+            "CartPole-v1",
+            num_envs=10**8,
+            rollout_length=1,
+            fit_episodes=False,
+            updates_per_round=1,
+        ),
         "for num_envs",
     ),
 }

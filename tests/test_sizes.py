@@ -1,5 +1,7 @@
 """Sizes that follow from the environment, by rules."""
 
+from dataclasses import replace
+
 import pytest
 
 from eniac import ALGORITHMS, Config
@@ -26,6 +28,14 @@ def test_a_rollout_is_between_a_quarter_and_the_whole_of_an_episode_and_has_as_m
 ):
     got = resolved(env)
     assert (got.num_envs, got.rollout_length) == (num_envs, length)
+
+
+def test_where_the_length_fits_the_number_of_environments_stays_as_it_was_given():
+    config = replace(ALGORITHMS["eniac"].settings(), num_envs=12, rollout_length=50)
+    got = Config(config, env="Acrobot-v1").build().config.algorithm
+    assert (got.num_envs, got.rollout_length) == (10, 125)  # 600 rows, in tens of environments
+    got = Config(config, env="gymnasium:CartPole-v1", horizon=80).build()
+    assert got.config.algorithm.num_envs == 12
 
 
 def test_resolving_twice_changes_nothing_more():

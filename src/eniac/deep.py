@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
+from eniac.actors import Actor, put, take
 from eniac.algorithm1 import Metrics
 from eniac.bonuses.counts import has_floats
 from eniac.buffer import Buffer, Pairs, buffer_capacity
 from eniac.cover import Cover
 from eniac.draws import integers
-from eniac.incumbent import Acting, Incumbent, Record, both_ways, clearly_above
+from eniac.incumbent import Acting, Contest, Incumbent
 from eniac.policies import ActorCritic, actor_critic
 from eniac.rewards import RewardScale
 from eniac.sampling.base import (
@@ -35,14 +35,6 @@ from eniac.visits import first_visits
 
 if TYPE_CHECKING:
     from eniac.algorithms.deep import DeepConfig
-
-
-class Actor(NamedTuple):
-    """A policy that is being improved, what its update remembers, and the scale of its rewards."""
-
-    policy: ActorCritic
-    memory: Any
-    scale: RewardScale
 
 
 class State(NamedTuple):
@@ -87,12 +79,8 @@ class DeepLearner:
             self.num_queries = buffer_capacity(sampler.spaces, config.bonus.query_size)
         # Of floats every one is new.
         self.first_visits = config.first_visits and not has_floats(sampler.spaces.observation)
-        # The episodes that decide who becomes the incumbent.
-        self.deciding = replace(
-            evaluation,
-            episodes=max(config.incumbent.episodes, 1),
-            first=None,
-            deterministic=False,
+        self.contest = Contest(
+            sampler, config.incumbent, evaluation, self.roles, config.update.init
         )
 
     @property
@@ -125,11 +113,6 @@ class DeepLearner:
             cover = Cover.empty(take(actors, 0).policy, config.capacity, memory)
             buffer = empty_buffer(config, spaces)
             queries = Buffer.empty(spaces, self.num_queries).pairs
-        incumbent = None
-        if config.incumbent.episodes:
-            acting = Acting(take(actors, 0).policy, jnp.asarray(False))
-            none = Record.empty()
-            incumbent = Incumbent(acting, none, none, jnp.asarray(False))
         return State(
             key=key,
             epoch=jnp.zeros((), jnp.int32),
@@ -141,7 +124,7 @@ class DeepLearner:
             buffer=buffer,
             queries=queries,
             bonus=config.bonus.init(bonus_key, spaces, config.hidden),
-            incumbent=incumbent,
+            incumbent=self.contest.begin(take(actors, 0).policy),
         )
 
     def new_actor(self, key: PRNGKeyArray) -> Actor:
@@ -352,7 +335,7 @@ class DeepLearner:
                 role = (actor, envs, *how)
                 actor, envs, shared, metrics = self.improve_policy(state, role, shared)
                 if incumbent is not None:
-                    looks, steps = self.look(look_key, actor.policy)
+                    looks, steps = self.contest.look(look_key, actor.policy)
                     metrics |= {"looks": looks, "steps": metrics["steps"] + steps}
                 return (actor, envs, shared), metrics
 
@@ -373,11 +356,10 @@ class DeepLearner:
         report: Metrics = {"steps": steps + jnp.sum(metrics.pop("steps"))}
         best: Any = take(actors, -1).policy
         if incumbent is not None:
-            looks = metrics.pop("looks")
-            challenge = sampler.pure(self.challenger)(actors, looks, active)
-            incumbent, duel = self.duel(duel_key, incumbent, *challenge)
-            actors, incumbent, told = sampler.pure(self.hand_over)(actors, incumbent, looks, active)
-            report["steps"] += duel["steps"]
+            actors, incumbent, told, taken = self.contest.hold(
+                duel_key, incumbent, actors, metrics.pop("looks"), active
+            )
+            report["steps"] += taken
             report |= told
             best = incumbent.acting
         judged = sampler.evaluate(judge_key, best, self.evaluation)
@@ -391,65 +373,6 @@ class DeepLearner:
         if state.cover is not None:
             report["cover/count"] = state.cover.count
         return (key, jnp.zeros_like(steps), actors, envs, incumbent, shared), report
-
-    def look(self, key: PRNGKeyArray, policy: ActorCritic) -> tuple[Record, Any]:
-        """A first look at how a policy does, with random actions and with its most likely ones;
-        and the steps that it took."""
-        found = self.sampler.evaluate_each(key, both_ways(policy), self.deciding)
-        return Record.of(found), found.num_steps
-
-    def challenger(
-        self, actors: Actor, looks: Record, active: Bool[Array, " roles"]
-    ) -> tuple[Acting, Float[Array, ""]]:
-        """The policy, and its way to act, that looked best; and how good it looked."""
-        means = jnp.where(active[:, None], looks.mean, -jnp.inf)
-        role, way = jnp.divmod(jnp.argmax(means), 2)
-        policy = jax.tree.map(lambda x: x[role], actors.policy)
-        return Acting(policy, way == 1), jnp.max(means)
-
-    def duel(
-        self, key: PRNGKeyArray, incumbent: Incumbent, challenger: Acting, looked: Float[Array, ""]
-    ) -> tuple[Incumbent, Metrics]:
-        """Fresh episodes of both, if the challenger looked better. The larger mean is the
-        incumbent's, from then on."""
-        first = incumbent.record.episodes == 0
-
-        def play(incumbent: Incumbent) -> tuple[Incumbent, Metrics]:
-            pair = jax.tree.map(lambda *x: jnp.stack(x), incumbent.acting, challenger)
-            found = self.sampler.evaluate_each(key, pair, self.deciding)
-            settled = self.sampler.pure(settle)(incumbent, challenger, Record.of(found))
-            return settled, {"steps": found.num_steps}
-
-        due = first | (looked > incumbent.record.mean) | self.config.incumbent.always
-        incumbent, duel = self.sampler.when(due, play, incumbent)
-        return incumbent, {"steps": jnp.zeros((), jnp.int32)} | duel
-
-    def hand_over(
-        self, actors: Actor, incumbent: Incumbent, looks: Record, active: Bool[Array, " roles"]
-    ) -> tuple[Actor, Incumbent, Metrics]:
-        """The exploiting policy goes on from the incumbent, if it earns clearly less."""
-        told = {
-            "incumbent/estimate": incumbent.record.mean,
-            "incumbent/episodes": incumbent.record.episodes,
-            "incumbent/greedy": incumbent.acting.greedy,
-        }
-        for place, role in enumerate(self.roles):
-            prefix = "" if len(self.roles) == 1 else f"{role}/"
-            # Nothing is known of a policy that does not learn yet: NaN, which logs leave out.
-            mean = jnp.where(active[place], looks.mean[place], jnp.nan)
-            told[f"{prefix}sampled_return"], told[f"{prefix}greedy_return"] = mean[0], mean[1]
-        if len(self.roles) == 1:
-            return actors, incumbent, told
-        # Of its two ways the better one.
-        exploiting = jax.tree.map(lambda x: x[1, jnp.argmax(looks.mean[1])], looks)
-        less = ~active[1] | clearly_above(incumbent.record, exploiting)
-        start = self.config.update.init(incumbent.acting.policy)
-        copy = Actor(incumbent.acting.policy, start, take(actors, 1).scale)
-        exploiting = jax.tree.map(lambda a, b: jnp.where(less, a, b), copy, take(actors, 1))
-        explorer = jax.tree.map(lambda x: x[0, 0], looks)
-        found = incumbent.found | clearly_above(explorer, incumbent.first, 2.0)
-        told["exploit/handed_over"] = less
-        return put(actors, 1, exploiting), incumbent._replace(found=found), told
 
     def named(self, metrics: Metrics) -> Metrics:
         """The metrics of all roles, each under the name of its role."""
@@ -612,21 +535,6 @@ class DeepLearner:
         )
 
 
-def settle(incumbent: Incumbent, challenger: Acting, found: Record) -> Incumbent:
-    """What a duel comes to, in which incumbent and challenger have `found` their returns."""
-    defended, fresh = take(found, 0), take(found, 1)
-    first = incumbent.record.episodes == 0
-    record = incumbent.record + defended
-    wins = fresh.mean > record.mean
-    acting, record = jax.tree.map(
-        lambda a, b: jnp.where(wins, a, b),
-        (challenger, fresh),
-        (incumbent.acting, record),
-    )
-    baseline = jax.tree.map(lambda a, b: jnp.where(first, a, b), defended, incumbent.first)
-    return Incumbent(acting, record, baseline, incumbent.found)
-
-
 def pairs_of(seen: Trajectory) -> tuple[Pairs, Int[Array, ""]]:
     """The pairs of a rollout, on-policy ones first, and how many these are."""
     order, num = on_policy_first(flat(seen.on_policy))
@@ -636,16 +544,6 @@ def pairs_of(seen: Trajectory) -> tuple[Pairs, Int[Array, ""]]:
 
 def as_stored(pairs: Pairs, like: Pairs) -> Pairs:
     return jax.tree.map(lambda x, y: x.astype(y.dtype), pairs, like)
-
-
-def take(stacked: Any, index: int) -> Any:
-    """One of the things that are stacked in the leading axis of all leaves."""
-    return jax.tree.map(lambda x: x[index], stacked)
-
-
-def put(stacked: Any, index: int, one: Any) -> Any:
-    """`stacked` with `one` in the place `index`."""
-    return jax.tree.map(lambda x, y: jnp.asarray(x).at[index].set(y), stacked, one)
 
 
 def empty_buffer(config: DeepConfig, spaces: Any) -> Buffer:

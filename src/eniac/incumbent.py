@@ -1,14 +1,16 @@
 """The incumbent: the best policy of a run by external return, whichever policy that was.
 
-Each policy that is improved plays a few fresh episodes after every round, once with random actions
-and once by its most likely ones. The one with the largest mean challenges the incumbent, if that
-mean is above the incumbent's. Then both play as many episodes again. Those alone count for the
-challenger, because the first ones chose it and were lucky; all that the incumbent has played since
-it was chosen count for the incumbent. The larger mean stays, or takes its place.
+Look: each policy that is improved plays a few fresh episodes after every round, once with random
+actions and once by its most likely ones. Challenge: the one with the largest mean challenges the
+incumbent, if that mean is above the incumbent's. Duel: then both play as many episodes again. Those
+alone count for the challenger, because the first ones chose it and were lucky; all that the
+incumbent has played since it was chosen count for the incumbent. The larger mean stays, or takes
+its place. Hand-over: an exploiting policy that earns clearly less goes on from the incumbent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,8 +19,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from eniac.actors import Actor, put, take
 from eniac.errors import require
-from eniac.sampling.base import AnyArray, Episodes
+from eniac.policies import ActorCritic
+from eniac.sampling.base import AnyArray, Episodes, Evaluation, Metrics, Sampler
 
 
 class Acting(eqx.Module):
@@ -77,14 +81,14 @@ class Record(NamedTuple):
         return Record(num, self.mean + share * gap, variance + share * (1 - share) * gap**2)
 
     @property
-    def error(self) -> Float[Array, "*policies"]:
-        """The variance of the mean."""
+    def variance_of_mean(self) -> Float[Array, "*policies"]:
+        """That of the mean as an estimate: the square of its standard error."""
         return self.variance / jnp.maximum(self.episodes - 1, 1)
 
 
 def clearly_above(a: Record, b: Record, errors: float = 1.0) -> Bool[Array, "*policies"]:
     """Whether the mean of `a` exceeds that of `b` by so many standard errors of the difference."""
-    return a.mean > b.mean + errors * jnp.sqrt(a.error + b.error)
+    return a.mean > b.mean + errors * jnp.sqrt(a.variance_of_mean + b.variance_of_mean)
 
 
 class Incumbent(NamedTuple):
@@ -132,3 +136,125 @@ class IncumbentRule:
         # Two ways to act are looked at side by side.
         more = min(max(affordable, num_envs // 2), 100)
         return replace(self, episodes=max(self.episodes, more))
+
+
+class Contest:
+    """The rule in a run of some `roles`, whose policies are stacked in that order: a single one, or
+    an exploring and an exploiting one.
+
+    The `sampler` plays the episodes that decide, by the time limit of `evaluation`. `start` is what
+    an update remembers of a policy that it has not improved yet.
+    """
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        rule: IncumbentRule,
+        evaluation: Evaluation,
+        roles: Sequence[str],
+        start: Callable[[ActorCritic], Any],
+    ):
+        self.sampler, self.rule, self.roles, self.start = sampler, rule, roles, start
+        self.deciding = replace(
+            evaluation, episodes=max(rule.episodes, 1), first=None, deterministic=False
+        )
+
+    def begin(self, policy: ActorCritic) -> Incumbent | None:
+        """The run's first policy, of which nothing is known; None if nothing is compared."""
+        if not self.rule.episodes:
+            return None
+        none = Record.empty()
+        return Incumbent(Acting(policy, jnp.asarray(False)), none, none, jnp.asarray(False))
+
+    def look(self, key: PRNGKeyArray, policy: ActorCritic) -> tuple[Record, Any]:
+        """A first look at how a policy does, with random actions and with its most likely ones;
+        and the steps that it took."""
+        found = self.sampler.evaluate_each(key, both_ways(policy), self.deciding)
+        return Record.of(found), found.num_steps
+
+    def hold(
+        self,
+        key: PRNGKeyArray,
+        incumbent: Incumbent,
+        actors: Actor,
+        looks: Record,
+        active: Bool[Array, " roles"],
+    ) -> tuple[Actor, Incumbent, Metrics, Any]:
+        """All that follows the `looks` at the policies of a round, of which the `active` ones
+        learn: who goes on, and from where; what is reported of it, and the steps that it took."""
+        challenge = self.sampler.pure(challenger)(actors.policy, looks, active)
+        incumbent, steps = self.duel(key, incumbent, *challenge)
+        after = self.sampler.pure(self.hand_over)(actors, incumbent, looks, active)
+        return *after, steps
+
+    def duel(
+        self, key: PRNGKeyArray, incumbent: Incumbent, challenger: Acting, looked: Float[Array, ""]
+    ) -> tuple[Incumbent, Any]:
+        """Fresh episodes of both, if the challenger looked better, and their steps. The larger mean
+        is the incumbent's, from then on."""
+        first = incumbent.record.episodes == 0
+
+        def play(incumbent: Incumbent) -> tuple[Incumbent, Metrics]:
+            pair = jax.tree.map(lambda *x: jnp.stack(x), incumbent.acting, challenger)
+            found = self.sampler.evaluate_each(key, pair, self.deciding)
+            settled = self.sampler.pure(settle)(incumbent, challenger, Record.of(found))
+            return settled, {"steps": found.num_steps}
+
+        due = first | (looked > incumbent.record.mean) | self.rule.always
+        incumbent, played = self.sampler.when(due, play, incumbent)
+        return incumbent, played.get("steps", jnp.zeros((), jnp.int32))
+
+    def hand_over(
+        self, actors: Actor, incumbent: Incumbent, looks: Record, active: Bool[Array, " roles"]
+    ) -> tuple[Actor, Incumbent, Metrics]:
+        """The exploiting policy goes on from the incumbent, if it earns clearly less."""
+        told = self.report(incumbent, looks, active)
+        if len(self.roles) == 1:
+            return actors, incumbent, told
+        exploring, exploiting = take(looks, 0), take(looks, 1)
+        # Of its two ways the better one.
+        better = take(exploiting, jnp.argmax(exploiting.mean))
+        less = ~active[1] | clearly_above(incumbent.record, better)
+        policy, actor = incumbent.acting.policy, take(actors, 1)
+        copy = actor._replace(policy=policy, memory=self.start(policy))
+        actor = jax.tree.map(lambda a, b: jnp.where(less, a, b), copy, actor)
+        found = incumbent.found | clearly_above(take(exploring, 0), incumbent.first, 2.0)
+        told["exploit/handed_over"] = less
+        return put(actors, 1, actor), incumbent._replace(found=found), told
+
+    def report(self, incumbent: Incumbent, looks: Record, active: Bool[Array, " roles"]) -> Metrics:
+        told = {
+            "incumbent/estimate": incumbent.record.mean,
+            "incumbent/episodes": incumbent.record.episodes,
+            "incumbent/greedy": incumbent.acting.greedy,
+        }
+        for place, role in enumerate(self.roles):
+            prefix = "" if len(self.roles) == 1 else f"{role}/"
+            # Nothing is known of a policy that does not learn yet: NaN, which logs leave out.
+            mean = jnp.where(active[place], looks.mean[place], jnp.nan)
+            told[f"{prefix}sampled_return"], told[f"{prefix}greedy_return"] = mean[0], mean[1]
+        return told
+
+
+def challenger(
+    policies: ActorCritic, looks: Record, active: Bool[Array, " roles"]
+) -> tuple[Acting, Float[Array, ""]]:
+    """The policy, and its way to act, that looked best; and how good it looked."""
+    means = jnp.where(active[:, None], looks.mean, -jnp.inf)
+    role, way = jnp.divmod(jnp.argmax(means), 2)
+    return Acting(take(policies, role), way == 1), jnp.max(means)
+
+
+def settle(incumbent: Incumbent, challenger: Acting, found: Record) -> Incumbent:
+    """What a duel comes to, in which incumbent and challenger have `found` their returns."""
+    defended, fresh = take(found, 0), take(found, 1)
+    first = incumbent.record.episodes == 0
+    record = incumbent.record + defended
+    wins = fresh.mean > record.mean
+    acting, record = jax.tree.map(
+        lambda a, b: jnp.where(wins, a, b),
+        (challenger, fresh),
+        (incumbent.acting, record),
+    )
+    baseline = jax.tree.map(lambda a, b: jnp.where(first, a, b), defended, incumbent.first)
+    return Incumbent(acting, record, baseline, incumbent.found)

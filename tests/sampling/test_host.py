@@ -185,3 +185,125 @@ def test_an_epoch_on_the_host_is_a_function_of_its_state(two_epochs):
     again, _ = epoch(one, states[0], np.inf)
     for name, array in flatten(states[1]).items():
         assert array.tobytes() == flatten(again)[name].tobytes(), name
+
+
+# As many environments as there is something to do for
+
+
+class Tallied(Counting):
+    """Counts its copies, and all that they step."""
+
+    made = taken = 0
+
+    def __init__(self):
+        Tallied.made += 1
+        super().__init__()
+
+    def step(self, action):
+        Tallied.taken += 1
+        return super().step(action)
+
+
+class TalliedVector(NativeCounting):
+    def __init__(self):
+        super().__init__(NUM_ENVS, AutoresetMode.SAME_STEP)
+        self.envs = [Tallied() for _ in range(NUM_ENVS)]
+
+
+@pytest.fixture
+def tally():
+    Tallied.made = Tallied.taken = 0
+    return Tallied
+
+
+# No episode is shorter than two steps.
+SHORT = Evaluation(episodes=3, horizon=2)
+MANY = 8
+
+
+def test_few_episodes_and_visits_open_few_environments_and_step_no_other(tally):
+    sampler = HostSampler(env_from(Tallied), MANY)
+    policy = policy_for(sampler)
+    found = sampler.evaluate(jax.random.key(0), policy, SHORT)
+    assert tally.made == 3
+    assert int(found.num_steps) == tally.taken == found.lengths.sum() == 3 * 2
+    both = jax.tree.map(lambda x: jnp.stack([x, x]), policy)
+    found = sampler.evaluate_each(jax.random.key(0), both, replace(SHORT, episodes=2))
+    assert tally.made == 3 + 4
+    assert int(found.num_steps) == tally.taken - 6 == 2 * 2 * 2
+    envs = sampler.begin(jax.random.key(1), 2)
+    assert envs.size == 2
+    _, seen = sampler.rollout(jax.random.key(2), policy, envs, 5)
+    assert int(seen.num_steps) == tally.taken - 6 - 8 == 2 * 5
+    # Never more than were asked for, and none is made twice.
+    assert sampler.begin(jax.random.key(1), 10 * MANY).size == MANY
+    sampler.evaluate(jax.random.key(0), policy, replace(SHORT, episodes=2))
+    sampler.evaluate(jax.random.key(0), policy, replace(SHORT, episodes=100))
+    assert tally.made == 3 + 4 + 2 + MANY
+    sampler.close()
+
+
+def test_a_vector_environment_of_the_users_is_the_only_one_and_does_everything(tally):
+    vector = TalliedVector()
+    sampler = HostSampler(env_from(vector), NUM_ENVS)
+    policy = policy_for(sampler)
+    envs = sampler.begin(jax.random.key(0), NUM_ENVS)
+    visiting = sampler.begin(jax.random.key(1), 1)
+    assert visiting.state is envs.state
+    assert visiting.size == NUM_ENVS
+    found = sampler.evaluate(jax.random.key(0), policy, replace(SHORT, episodes=1))
+    assert int(found.num_steps) == tally.taken == NUM_ENVS * 2
+    assert tally.made == NUM_ENVS
+    sampler.close()
+    assert not any(env.closed for env in vector.envs)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_the_steps_that_environments_took_are_those_that_are_reported(tally, fixed):
+    """All but those of the evaluation, which is not counted."""
+    default = ALGORITHMS["pc-pg"].default
+    env = env_from(TalliedVector() if fixed else Tallied)
+    config = replace(
+        default,
+        hidden=(4,),
+        num_envs=MANY,
+        rollout_length=LENGTH,
+        updates_per_round=UPDATES,
+        bonus=Kernel(features=4),
+        visit_steps=VISITS,
+        visit_envs=2,
+        capacity=2,
+        exploit_from=0,
+        update=replace(default.update, minibatch=8, passes=1),
+        incumbent=IncumbentRule(episodes=2, always=True),
+    ).resolve(env, "tallied", {})
+    num = NUM_ENVS if fixed else MANY
+    assert (config.num_envs, config.visit_envs) == ((num, num) if fixed else (num, 2))
+    one = config.build(env, env, SHORT)
+    _, metrics = epoch(one, one.init(0), np.inf)
+    one.close()
+    # Training of two policies; a look at each and a duel, four episodes of two steps.
+    playing = 3 * 4 * 2
+    if fixed:
+        # Three environments play two episodes, begin anew after each, and all step.
+        playing = 3 * NUM_ENVS * 2 * 2
+    steps = 2 * num * LENGTH * UPDATES + config.visit_rows + playing
+    assert metrics["steps"].tolist() == [steps]
+    assert tally.taken == steps + 3 * 2
+    # To train, to visit, to decide and to judge.
+    assert tally.made == (NUM_ENVS if fixed else MANY + 2 + 4 + 3)
+    if not fixed:
+        assert config.host_pools(SHORT) == {MANY, 2, 4, 3}
+
+
+def test_no_process_of_any_pool_is_left_behind():
+    env = env_from(Counting)
+    env.configure("async")
+    sampler = HostSampler(env, 2)
+    policy = policy_for(sampler)
+    sampler.begin(jax.random.key(0), 2)
+    sampler.evaluate(jax.random.key(0), policy, replace(SHORT, episodes=1))
+    children = [child for envs in sampler._opened.values() for child in envs._children]
+    assert len(children) == 2 + 1
+    sampler.close()
+    assert [child._process.poll() is None for child in children] == [False] * 3

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from eniac.actors import put, take
 from eniac.algorithms.deep import DeepConfig, RollInRule
 from eniac.bonuses.zero import Zero
 from eniac.cover import Cover, Uniform
-from eniac.deep import put, take
 from eniac.sampling.base import Evaluation, RollIn, on_policy_first
 from eniac.sampling.compiled import CompiledSampler
 from eniac.updates.ppo import PPO

@@ -236,7 +236,8 @@ class DeepConfig(AlgorithmConfig):
             if self.episodes == "continuing":
                 length = max(length, longest // 4)
             length = max(min(length, longest), 2)
-            num_envs = 10 * max(round(rows / length / 10), 1)
+            if length != self.rollout_length:
+                num_envs = 10 * max(round(rows / length / 10), 1)
         if self.episodes == "episodic":
             visit_envs = max(self.visit_steps // length, 1)
         if isinstance(env, HostEnv):
@@ -279,8 +280,18 @@ class DeepConfig(AlgorithmConfig):
         if isinstance(env, HostEnv) and env.num_envs is None:
             # A Python object each, or a process.
             each = 2**10 if env.vectorization == "sync" else 2**23
-            sizes["num_envs"] = self.num_envs * each
+            sizes["num_envs"] = sum(self.host_pools(evaluation)) * each
         return sizes
+
+    def host_pools(self, evaluation: Evaluation) -> set[int]:
+        """How many environments are opened side by side on the host, in each pool of them: to
+        train, to visit, to decide and to judge. Pools of the same size are the same."""
+        most = [self.num_envs, evaluation.episodes]
+        if self.cover is not None:
+            most.append(self.visit_envs)
+        if self.incumbent.episodes:
+            most.append(2 * self.incumbent.episodes)
+        return {min(self.num_envs, size) for size in most}
 
     def network_bytes(self, observation: gymnasium.Space[Any]) -> int:
         """Bytes of all networks, from below: filters for pictures and heads are left out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from json import dumps as json_of
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,10 +21,15 @@ from eniac.cli.show import (
 )
 from eniac.errors import ConfigError, require
 
-EVALUATE = """Play fresh episodes with the policies of a run and report returns.
+WHICH = """\
+--policy chooses another policy than the one that the run is judged by, its incumbent: exploiting,
+exploring, or cover:K for the K-th of the cover."""
 
-Reads the newest checkpoint. --policy chooses another policy than the one that the run is judged by,
-its incumbent: exploiting, exploring, or cover:K for the K-th of the cover.
+EVALUATE = f"""Play fresh episodes with the policies of a run and report returns.
+
+Reads the newest checkpoint.
+
+{WHICH}
 
 Examples:
   eniac evaluate runs/sea
@@ -31,10 +37,9 @@ Examples:
   eniac evaluate runs/sea --policy cover:3
 """
 
-PLAY = """Play one episode with a policy of a run and draw it as a GIF.
+PLAY = f"""Play one episode with a policy of a run and draw it as a GIF.
 
---policy chooses another policy than the one that the run is judged by, its incumbent: exploiting,
-exploring, or cover:K for the K-th of the cover.
+{WHICH}
 
 An environment of gymnasium's draws itself: what makes it must take render_mode="rgb_array".
 
@@ -83,10 +88,9 @@ Examples:
   eniac audit-bonus runs/car --pairs 5000 --threshold 0.3 --json
 """
 
-EXPORT = """Write the policies of a run as safetensors and config.json.
+EXPORT = f"""Write the policies of a run as safetensors and config.json.
 
---policy chooses another policy than the one that the run is judged by, its incumbent: exploiting,
-exploring, or cover:K for the K-th of the cover.
+{WHICH}
 
 In Python, `eniac.load_policy(DIR)` loads them again.
 
@@ -140,11 +144,7 @@ def evaluate(rest: list[str]) -> int:
         from eniac.report.evaluate import evaluate_run
 
         result = evaluate_run(loaded, episodes, seed, how, horizon, policy)
-        if json:
-            print(json_of(result, indent=2))
-        else:
-            Console().print(evaluation_table(result))
-        return 0
+        return told(result, evaluation_table, json)
 
     return parse(show, "evaluate", EVALUATE, rest)
 
@@ -279,11 +279,7 @@ def cover(rest: list[str]) -> int:
         from eniac.report.coverage import cover_report
 
         result = cover_report(loaded, seed, episodes)
-        if json:
-            print(json_of(result, indent=2))
-        else:
-            Console().print(cover_table(result))
-        return 0
+        return told(result, cover_table, json)
 
     return parse(show, "cover", COVER, rest)
 
@@ -318,11 +314,7 @@ def audit_bonus(rest: list[str]) -> int:
         from eniac.report.audit import audit_bonus
 
         result = audit_bonus(loaded, seed, pairs, threshold, ridge)
-        if json:
-            print(json_of(result, indent=2))
-        else:
-            Console().print(audit_table(result))
-        return 0
+        return told(result, audit_table, json)
 
     return parse(show, "audit-bonus", AUDIT_BONUS, rest)
 
@@ -390,6 +382,15 @@ def certify(rest: list[str]) -> int:
         return 0
 
     return parse(show, "certify", CERTIFY, rest)
+
+
+def told(result: Any, table: Callable[[Any], Any], json: bool) -> int:
+    """Prints `result` as JSON, or the table that `table` makes of it."""
+    if json:
+        print(json_of(result, indent=2))
+    else:
+        Console().print(table(result))
+    return 0
 
 
 def open_run(folder: Path) -> Any:

@@ -9,8 +9,8 @@ import gymnasium
 import jax
 import numpy as np
 
+from eniac.actors import take
 from eniac.boxes import box_bounds
-from eniac.deep import take
 from eniac.errors import RunError
 from eniac.incumbent import Acting
 from eniac.report.evaluate import judge

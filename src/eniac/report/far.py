@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from eniac.actors import take
 from eniac.boxes import box_bounds
 from eniac.buffer import Pairs
-from eniac.deep import DeepLearner, pairs_of, take
+from eniac.deep import DeepLearner, pairs_of
 from eniac.features import map_rows
 from eniac.runs.load import Run
 from eniac.spaces import Encoder, canonical
