@@ -27,8 +27,8 @@ def test_a_comparison_is_printed(runs, capsys):
     out = told(capsys)
     for words in (
         "Chain-4: last return; success: above 4.5",
-        "6 of 6 [0.61, 1.00]",
-        "1 of 6 [0.03, 0.56]",
+        "6/6 [0.61, 1]",
+        "1/6 [0.03, 0.56]",
         "share of seeds that end above",
         "eniac is better than ppo: a seed of eniac ends higher",
     ):

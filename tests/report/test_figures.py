@@ -119,7 +119,7 @@ def test_a_curve_is_the_interquartile_mean_and_its_interval_with_the_threshold(t
     assert axes.get_xlabel() == "environment steps of a seed"
     assert axes.get_ylabel() == "return (sum of an episode's rewards)"
     assert figure().get_supxlabel() == (
-        "line: interquartile mean of seeds; band: its 95% bootstrap interval"
+        "line: interquartile mean of seeds; band: its 95 % bootstrap interval"
     )
 
 

@@ -209,22 +209,27 @@ def comparison_tables(result: dict[str, Any]) -> Iterator[Table]:
         table = Table(
             title=Text(f"{place['environment']}: last {what}{after}{above}", style="bold"),
             title_justify="left",
-            caption=f"[low, high]: {100 * result['level']:.4g} % intervals; -: not known, or by "
-            "half of the seeds never",
+            caption=Text(
+                f"[low, high]: {100 * result['level']:.4g} % intervals; -: not known, or by half "
+                "of the seeds never",
+                style="dim",
+            ),
             caption_justify="left",
             **_PLAIN,
         )
         table.add_column("method", overflow="fold")
-        names = ("seeds", "IQM") if limit is None else ("seeds", "IQM", "success", "steps", "s")
+        names = ("seeds", "IQM") if limit is None else ("IQM", "success", "steps", "seconds")
         for name in names:
             table.add_column(name, justify="right")
         for row in place["methods"]:
-            cells = [str(row["seeds"]), f"{row['iqm']:.4g}" + between(row["iqm_interval"], _short)]
-            if limit is not None:
+            cells = [_short(row["iqm"]) + between(row["iqm_interval"], _short)]
+            if limit is None:
+                cells.insert(0, str(row["seeds"]))
+            else:
                 done = row["success"]
-                share = between(done["interval"], lambda x: f"{x:.2f}")
+                share = between(done["interval"], lambda x: f"{x:.2g}")
                 cells += [
-                    f"{done['count']} of {row['seeds']}{share}",
+                    f"{done['count']}/{row['seeds']}{share}",
                     time(row["steps_to_threshold"], _steps),
                     time(row["seconds_to_threshold"], _short),
                 ]
@@ -233,7 +238,7 @@ def comparison_tables(result: dict[str, Any]) -> Iterator[Table]:
         yield table
         profile = Table(title="share of seeds that end above", title_justify="left", **_PLAIN)
         profile.add_column("", overflow="fold")
-        chosen = range(0, len(place["levels"]), 2)
+        chosen = range(0, len(place["levels"]), len(place["levels"]) // 4)
         for k in chosen:
             profile.add_column(f"{place['levels'][k]:.3g}", justify="right")
         for row in place["methods"]:

@@ -33,7 +33,8 @@ FEW_SEEDS = 5
 """With fewer seeds intervals are too narrow, and that is said."""
 FEWEST_TO_GUESS = 3
 """Seeds of each method from which on it is guessed how many would be enough."""
-PROFILE_LEVELS = 9
+PROFILE_LEVELS = 81
+"""Values at which a profile is taken, from the lowest result to the highest."""
 RETURN = "return_mean"
 """The metric that a run's return_above is about."""
 

@@ -76,8 +76,9 @@ class RunCurves:
     def threshold(self) -> float | None:
         """The return above which a seed was stopped, if there was such a rule."""
         told = self.config.get("return_above")
-        number = isinstance(told, int | float) and not isinstance(told, bool)
-        return float(told) if number else None
+        if isinstance(told, bool) or not isinstance(told, int | float):
+            return None
+        return float(told)
 
     def seconds(self) -> dict[int, float]:
         """The wall-clock time of training up to the end of each epoch, as far as it is known."""

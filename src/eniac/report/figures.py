@@ -64,7 +64,8 @@ def learning_curves(runs: Sequence[Path], out: Path, metric: str = "return_mean"
     for axes in every[len(panels) :]:
         axes.set_visible(False)
     if banded:
-        caption = f"line: interquartile mean of seeds; band: its {LEVEL:.0%} bootstrap interval"
+        caption = "line: interquartile mean of seeds; band: its "
+        caption += f"{100 * LEVEL:.4g} % bootstrap interval"
         figure.supxlabel(caption, fontsize=8, color=_GREY)
     write(figure, out)
     return out
@@ -104,9 +105,10 @@ def _panel(axes: Axes, environment: str, groups: list[list[RunCurves]], metric: 
     for limit in sorted(x for x in limits if x is not None and metric == "return_mean"):
         axes.axhline(limit, color=_GREY, linestyle=":", linewidth=1.2, label=f"threshold {limit:g}")
     _dress(axes, "environment steps of a seed", _NAMES.get(metric, metric.replace("_", " ")))
+    axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
     axes.set_xlim(left=0)
     if len(axes.get_legend_handles_labels()[0]) > 1:
-        axes.legend(frameon=False)
+        axes.legend(framealpha=0.85, edgecolor="none")
     seeds = sum(len(run.seeds) for run in groups[0])
     whose = f"{names[0]} on {environment}" if environment else names[0]
     more = f", {seeds} seeds" if seeds > 1 else ""
@@ -126,17 +128,19 @@ def performance_profiles(result: dict[str, Any], out: Path) -> Path:
         colours = _cycle(len(panel["methods"]))
         for row, colour in zip(panel["methods"], colours, strict=True):
             label = f"{row['method']} ({row['seeds']} seeds)"
-            axes.plot(panel["levels"], row["profile"], color=colour, linewidth=2, label=label)
+            style = {"color": colour, "linewidth": 2, "drawstyle": "steps-post"}
+            axes.plot(panel["levels"], row["profile"], label=label, **style)
             low, high = row["profile_interval"]
             if low[0] is not None:
-                axes.fill_between(panel["levels"], low, high, color=colour, alpha=0.18, linewidth=0)
+                style = {"color": colour, "alpha": 0.18, "linewidth": 0, "step": "post"}
+                axes.fill_between(panel["levels"], low, high, **style)
         if panel["threshold"] is not None:
             limit = panel["threshold"]
             axes.axvline(limit, color=_GREY, linestyle=":", label=f"threshold {limit:g}")
-        metric = result["metric"]
+        metric: str = result["metric"]
         _dress(axes, _NAMES.get(metric, metric.replace("_", " ")), "share of seeds that end above")
         axes.set_ylim(-0.02, 1.05)
-        axes.legend(frameon=False)
+        axes.legend(framealpha=0.85, edgecolor="none")
         axes.set_title(panel["environment"])
     caption = f"band: {100 * result['level']:.4g} % bootstrap interval at each level, over seeds"
     figure.supxlabel(caption, fontsize=8, color=_GREY)
