@@ -183,6 +183,8 @@ def test_different_numbers_of_steps_are_told_and_can_be_made_equal(tmp_path):
     equal = compare_runs([long, short], Asked(steps=20))
     assert equal["notes"] == []
     assert rows_of(equal)["eniac"]["final"] == [1] * 5
+    # Evaluations need not be at the same steps.
+    assert compare_runs([long, short], Asked(steps=19))["notes"] == []
 
 
 def test_seeds_that_a_threshold_stopped_are_not_short_of_steps(tmp_path):

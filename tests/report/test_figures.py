@@ -112,7 +112,7 @@ def test_a_curve_is_the_interquartile_mean_and_its_interval_with_the_threshold(t
     (band,) = axes.collections
     vertices = band.get_paths()[0].vertices
     low, high = bootstrap_interval(
-        [np.arange(8.0)], lambda drawn: interquartile_mean(drawn[0], axis=1), resamples=1000
+        [np.arange(8.0)], lambda drawn: interquartile_mean(drawn[0], axis=1)
     )
     assert {float(low), float(high)} <= set(vertices[:, 1])
     assert axes.get_xlim()[0] == 0

@@ -193,7 +193,7 @@ def comparison_tables(result: dict[str, Any]) -> Iterator[Table]:
     """What `compare_runs` returned: a table for each environment, and its performance profile."""
 
     def between(ends: Sequence[float | None], form: Callable[[float], str]) -> str:
-        low, high = ("-" if end is None else form(end) for end in ends)
+        low, high = ("-" if end is None else form(_rounded(end)) for end in ends)
         return "" if low == high == "-" else f" [{low}, {high}]"
 
     def time(row: dict[str, Any] | None, form: Callable[[float], str]) -> str:
@@ -252,6 +252,11 @@ _PLAIN: dict[str, Any] = {"box": SIMPLE_HEAD, "pad_edge": False, "padding": (0, 
 
 def _short(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _rounded(end: float) -> float:
+    """The end of an interval with the digits that matter."""
+    return float(f"{end:.2g}") if abs(end) < 10 or abs(end) >= 1000 else end
 
 
 def _steps(value: float) -> str:

@@ -71,8 +71,8 @@ class Group:
     """of every seed"""
     seconds: list[dict[int, float]]
     """for every seed the seconds up to the end of each epoch of its run"""
-    limits: list[float | None]
-    """for every seed the value above which its run stopped it"""
+    ends: list[float]
+    """steps at which the seeds end, or are cut, that no threshold of their run has stopped"""
 
     @property
     def final(self) -> np.ndarray:
@@ -92,14 +92,6 @@ class Group:
                 return None
             found.append(seconds[int(epoch)] if epoch < math.inf else math.inf)
         return np.array(found)
-
-    def unfinished(self) -> list[float]:
-        """Steps of the seeds that no threshold of their run has stopped."""
-        return [
-            float(curve.steps[-1])
-            for curve, limit in zip(self.curves, self.limits, strict=True)
-            if limit is None or curve.values[-1] <= limit
-        ]
 
 
 def compare_runs(runs: Sequence[Path | str], asked: Asked | None = None) -> dict[str, Any]:
@@ -206,7 +198,7 @@ def _same_environments(of_method: dict[str, dict[str, list[RunCurves]]]) -> None
 
 def _group(name: str, place: str, runs: list[RunCurves], asked: Asked) -> Group:
     seen: dict[int, Path] = {}
-    curves, seconds, limits = [], [], []
+    curves, seconds, ends = [], [], []
     for run in runs:
         timings = run.seconds()
         for seed, curve in run.seeds.items():
@@ -216,15 +208,17 @@ def _group(name: str, place: str, runs: list[RunCurves], asked: Asked) -> Group:
                     "it would count twice. Leave one of them out."
                 )
             seen[seed] = run.folder
+            limit = run.threshold if asked.metric == RETURN else None
+            if len(curve.steps) and (limit is None or curve.values[-1] <= limit):
+                ends.append(min(float(curve.steps[-1]), asked.steps or math.inf))
             if asked.steps is not None:
                 curve = curve.until(asked.steps)
             if not len(curve.steps):
-                limit = "" if asked.steps is None else f" up to step {asked.steps:,}"
-                raise RunError(f"seed {seed} of {run.folder} has no {asked.metric}{limit}.")
+                until = "" if asked.steps is None else f" up to step {asked.steps:,}"
+                raise RunError(f"seed {seed} of {run.folder} has no {asked.metric}{until}.")
             curves.append(curve)
             seconds.append(timings)
-            limits.append(run.threshold if asked.metric == RETURN else None)
-    return Group(place, runs, curves, seconds, limits)
+    return Group(place, runs, curves, seconds, ends)
 
 
 def _threshold(groups: Sequence[Group], asked: Asked, places: int) -> float | None:
@@ -409,7 +403,7 @@ def _notes(table: dict[str, dict[str, Group]], asked: Asked) -> list[str]:
             "narrow, and one seed has none."
         )
     for place in next(iter(table.values())):
-        ends = {name: groups[place].unfinished() for name, groups in table.items()}
+        ends = {name: groups[place].ends for name, groups in table.items()}
         known = [steps for each in ends.values() for steps in each]
         if known and min(known) < 0.9 * max(known):
             told = ", ".join(f"{name} {min(x):,.0f}" for name, x in ends.items() if x)

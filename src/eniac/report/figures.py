@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from eniac.errors import ConfigError, RunError
 from eniac.report.curves import RunCurves, labels, merged, read_curves
-from eniac.report.statistics import LEVEL, bootstrap_interval, interquartile_mean
+from eniac.report.statistics import LEVEL, RESAMPLES, bootstrap_interval, interquartile_mean
 from eniac.runs.log import METRICS, read_records
 from eniac.runs.progress import EXPLOITING
 
@@ -34,7 +34,6 @@ _NAMES = {
 """What stands at an axis, with its unit."""
 _AT_ONCE = 4_000_000
 """Numbers that are resampled at a time."""
-_RESAMPLES = 1000
 
 _GREY = "#666666"
 
@@ -189,12 +188,11 @@ def short_number(value: float) -> str:
 def _band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The ends of the interval of the interquartile mean of `values`, [seeds, steps], at each of
     the steps. The same seeds are drawn everywhere."""
-    many = max(1, _AT_ONCE // (_RESAMPLES * len(values)))
+    many = max(1, _AT_ONCE // (RESAMPLES * len(values)))
     found = [
         bootstrap_interval(
             [values[:, start : start + many]],
             lambda drawn: interquartile_mean(drawn[0], axis=1),
-            resamples=_RESAMPLES,
         )
         for start in range(0, values.shape[1], many)
     ]
