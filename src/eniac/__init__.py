@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RunError,
     )
     from eniac.report.audit import audit_bonus
+    from eniac.report.compare import compare_runs
     from eniac.report.evaluate import evaluate_run
     from eniac.report.figures import learning_curves
     from eniac.report.play import play_episode, save_gif
@@ -44,6 +45,7 @@ __all__ = [
     "RunError",
     "__version__",
     "audit_bonus",
+    "compare_runs",
     "evaluate_run",
     "export_run",
     "learning_curves",
@@ -63,6 +65,7 @@ __getattr__, __dir__ = lazy_names(
         "envs": ("make",),
         "errors": ("CheckpointError", "ConfigError", "EniacError", "NonFiniteError", "RunError"),
         "report.audit": ("audit_bonus",),
+        "report.compare": ("compare_runs",),
         "report.evaluate": ("evaluate_run",),
         "report.figures": ("learning_curves",),
         "report.play": ("play_episode", "save_gif"),

@@ -6,7 +6,10 @@ from matplotlib.axes import Axes
 from PIL import Image
 
 from eniac import ConfigError, learning_curves
+from eniac.report import figures
 from eniac.report.figures import on_a_common_grid, short_number
+from eniac.report.statistics import bootstrap_interval, interquartile_mean
+from fake_runs import write_run
 
 
 def _run(folder, seeds, name="toy"):
@@ -88,3 +91,55 @@ def test_what_cannot_be_drawn_is_told(tmp_path):
     with pytest.raises(ConfigError, match="no epoch"):
         learning_curves([tmp_path], tmp_path / "x.png")
     assert not (tmp_path / "x.png").exists()
+
+
+@pytest.fixture
+def figure(monkeypatch):
+    """The figure that was drawn last, as matplotlib has it."""
+    kept = []
+    monkeypatch.setattr("eniac.report.figures.write", lambda drawn, out: kept.append(drawn))
+    return lambda: kept[-1]
+
+
+def test_a_curve_is_the_interquartile_mean_and_its_interval_with_the_threshold(tmp_path, figure):
+    values = [[0.0, float(k)] for k in range(8)]
+    run = write_run(tmp_path / "a", values, return_above=6)
+    learning_curves([run], tmp_path / "x.png")
+    (axes,) = figure().axes
+    lines = {line.get_label(): line for line in axes.lines}
+    np.testing.assert_array_equal(lines["ppo (8 seeds)"].get_ydata(), [0, 3.5])
+    np.testing.assert_array_equal(lines["threshold 6"].get_ydata(), [6, 6])
+    (band,) = axes.collections
+    vertices = band.get_paths()[0].vertices
+    low, high = bootstrap_interval(
+        [np.arange(8.0)], lambda drawn: interquartile_mean(drawn[0], axis=1)
+    )
+    assert {float(low), float(high)} <= set(vertices[:, 1])
+    assert axes.get_xlim()[0] == 0
+    assert axes.get_xlabel() == "environment steps of a seed"
+    assert axes.get_ylabel() == "return (sum of an episode's rewards)"
+    assert figure().get_supxlabel() == (
+        "line: interquartile mean of seeds; band: its 95 % bootstrap interval"
+    )
+
+
+def test_environments_have_panels_apart_and_seeds_of_several_runs_are_one_curve(tmp_path, figure):
+    runs = [
+        write_run(tmp_path / f"{env}-{seed}", [[1.0, 2.0]], env=env, first_seed=seed)
+        for env in ("Chain-4", "DeepSea-10")
+        for seed in range(3)
+    ]
+    learning_curves(runs, tmp_path / "x.png")
+    assert [axes.get_title() for axes in figure().axes] == [
+        "ppo on Chain-4, 3 seeds",
+        "ppo on DeepSea-10, 3 seeds",
+    ]
+    for axes in figure().axes:
+        assert sum(line.get_label() == "ppo (3 seeds)" for line in axes.lines) == 1
+
+
+def test_long_logs_are_resampled_in_pieces(monkeypatch):
+    values = np.random.default_rng(0).normal(size=(4, 11))
+    whole = figures._band(values)
+    monkeypatch.setattr(figures, "_AT_ONCE", 8000)
+    np.testing.assert_array_equal(figures._band(values), whole)

@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate": ("reports:evaluate", "Play episodes with a run's policies and report returns"),
     "play": ("reports:play", "Draw an episode of a run's policy as a GIF"),
     "plot": ("reports:plot", "Draw learning curves, visited states or the bonus of runs"),
+    "compare": ("reports:compare", "Say which method is better by its runs, and how sure that is"),
     "cover": ("reports:cover", "Show the policies of a run's cover: weight, return, coverage"),
     "audit-bonus": ("reports:audit_bonus", "Check that a run's bonus knows what was visited"),
     "list": ("commands:show_list", "Show the environments, the algorithms or your runs"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -187,6 +187,83 @@ def audit_table(result: dict[str, Any]) -> Group:
         table.add_row(name, value, meaning)
     notes = Text("\n".join(result["notes"]), style="dim")
     return Group(table, notes)
+
+
+def comparison_tables(result: dict[str, Any]) -> Iterator[Table]:
+    """What `compare_runs` returned: a table for each environment, and its performance profile."""
+
+    def between(ends: Sequence[float | None], form: Callable[[float], str]) -> str:
+        low, high = ("-" if end is None else form(_rounded(end)) for end in ends)
+        return "" if low == high == "-" else f" [{low}, {high}]"
+
+    def time(row: dict[str, Any] | None, form: Callable[[float], str]) -> str:
+        if row is None or row["median"] is None:
+            return "-"
+        return form(row["median"]) + between(row["interval"], form)
+
+    for place in result["environments"]:
+        limit = place["threshold"]
+        after = "" if result["steps"] is None else f" after {result['steps']:,} steps"
+        what = "return" if result["metric"] == "return_mean" else result["metric"]
+        above = "" if limit is None else f"; success: above {limit:g}"
+        table = Table(
+            title=Text(f"{place['environment']}: last {what}{after}{above}", style="bold"),
+            title_justify="left",
+            caption=Text(
+                f"[low, high]: {100 * result['level']:.4g} % intervals; -: not known, or by half "
+                "of the seeds never",
+                style="dim",
+            ),
+            caption_justify="left",
+            **_PLAIN,
+        )
+        table.add_column("method", overflow="fold")
+        names = ("seeds", "IQM") if limit is None else ("IQM", "success", "steps", "seconds")
+        for name in names:
+            table.add_column(name, justify="right")
+        for row in place["methods"]:
+            cells = [_short(row["iqm"]) + between(row["iqm_interval"], _short)]
+            if limit is None:
+                cells.insert(0, str(row["seeds"]))
+            else:
+                done = row["success"]
+                share = between(done["interval"], lambda x: f"{x:.2g}")
+                cells += [
+                    f"{done['count']}/{row['seeds']}{share}",
+                    time(row["steps_to_threshold"], _steps),
+                    time(row["seconds_to_threshold"], _short),
+                ]
+            # As text: brackets would be read as markup.
+            table.add_row(*map(Text, (row["method"], *cells)))
+        yield table
+        profile = Table(title="share of seeds that end above", title_justify="left", **_PLAIN)
+        profile.add_column("", overflow="fold")
+        chosen = range(0, len(place["levels"]), len(place["levels"]) // 4)
+        for k in chosen:
+            profile.add_column(f"{place['levels'][k]:.3g}", justify="right")
+        for row in place["methods"]:
+            shares = (f"{row['profile'][k]:.2f}" for k in chosen)
+            profile.add_row(*map(Text, (row["method"], *shares)))
+        yield profile
+
+
+_PLAIN: dict[str, Any] = {"box": SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _rounded(end: float) -> float:
+    """The end of an interval with the digits that matter."""
+    return float(f"{end:.2g}") if abs(end) < 10 or abs(end) >= 1000 else end
+
+
+def _steps(value: float) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
 
 
 def env_table() -> Group:

@@ -6,76 +6,164 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from eniac.errors import ConfigError, RunError, name_shown, shown, suggestion
-from eniac.runs.log import HEAD, METRICS, read_records
+from eniac.errors import ConfigError, RunError
+from eniac.report.curves import RunCurves, labels, merged, read_curves
+from eniac.report.statistics import LEVEL, RESAMPLES, bootstrap_interval, interquartile_mean
+from eniac.runs.log import METRICS, read_records
 from eniac.runs.progress import EXPLOITING
-from eniac.runs.reading import read_json
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
-_NAMES = {"return_mean": "return", "length_mean": "length of an episode"}
+FORMATS = ("png", "svg", "pdf")
+"""Endings of the files that can be drawn to."""
+
+_NAMES = {
+    "return_mean": "return (sum of an episode's rewards)",
+    "return_std": "deviation of returns (reward)",
+    "return_min": "lowest return (reward)",
+    "return_max": "highest return (reward)",
+    "length_mean": "length of an episode (steps)",
+}
+"""What stands at an axis, with its unit."""
+_AT_ONCE = 4_000_000
+"""Numbers that are resampled at a time."""
+
+_GREY = "#666666"
 
 
 def learning_curves(runs: Sequence[Path], out: Path, metric: str = "return_mean") -> Path:
-    """Draws `metric` of the runs against environment steps to a PNG at `out`.
+    """Draws `metric` of the runs against environment steps to a PNG, SVG or PDF at `out`.
 
-    The line is the mean of a run's seeds, the band reaches from the lowest seed to the highest,
-    thin lines are single seeds. A seed that has met its stop rule keeps its last value. Beside the
-    return of an incumbent that of the exploiting policy is dashed, the mean of all seeds.
+    Runs that differ in nothing but their seeds are one curve; every environment has a panel of its
+    own. The line is the interquartile mean of the seeds, the band its 95 % bootstrap interval, thin
+    lines are single seeds. A seed that has met its stop rule keeps its last value. Beside the
+    return of an incumbent that of the exploiting policy is dashed; a return above which seeds were
+    to stop is dotted.
     """
-    curves = [_curves(Path(run), metric) for run in runs]
-    labels = [label for label, _ in curves]
-    if len(set(labels)) < len(labels):
-        curves = [
-            (f"{Path(run).name}: {label}", seeds)
-            for run, (label, seeds) in zip(runs, curves, strict=True)
-        ]
-    figure = Figure(figsize=(7.2, 4.4), dpi=150, layout="constrained")
-    axes = figure.subplots()
-    colours, dashed = _cycle(len(curves)), False
-    for run, (label, seeds), colour in zip(runs, curves, colours, strict=True):
-        steps, values = on_a_common_grid(seeds)
-        beside = _exploiting(Path(run)) if metric == "return_mean" else None
+    check_format(out)
+    read = [read_curves(Path(run), metric) for run in runs]
+    panels: dict[str, list[list[RunCurves]]] = {}
+    for group in merged(read):
+        panels.setdefault(group[0].environment, []).append(group)
+    width = min(len(panels), 3)
+    height = -(-len(panels) // width)
+    size = (7.2, 4.4) if len(panels) == 1 else (0.6 + 4.6 * width, 0.5 + 3.7 * height)
+    figure = Figure(figsize=size, dpi=150, layout="constrained")
+    every = figure.subplots(height, width, squeeze=False).ravel()
+    banded = False
+    for axes, (environment, groups) in zip(every, panels.items(), strict=False):
+        banded |= _panel(axes, environment, groups, metric)
+    for axes in every[len(panels) :]:
+        axes.set_visible(False)
+    if banded:
+        caption = "line: interquartile mean of seeds; band: its "
+        caption += f"{100 * LEVEL:.4g} % bootstrap interval"
+        figure.supxlabel(caption, fontsize=8, color=_GREY)
+    write(figure, out)
+    return out
+
+
+def _panel(axes: Axes, environment: str, groups: list[list[RunCurves]], metric: str) -> bool:
+    """The curves of one environment. Returns whether any has a band."""
+    names = labels([(group[0].algorithm, group[0].method) for group in groups])
+    if len(set(names)) < len(names):
+        told = zip(names, groups, strict=True)
+        names = [f"{group[0].folder.name}: {name}" for name, group in told]
+    alone, banded, dashed = len(groups) == 1, False, False
+    for group, name, colour in zip(groups, names, _cycle(len(groups)), strict=True):
+        curves = [(c.steps, c.values) for run in group for c in run.seeds.values() if len(c.steps)]
+        if not curves:
+            raise ConfigError(
+                f"metric is {metric!r}, and {group[0].folder} knows no value of it; choose another."
+            )
+        beside = _exploiting(group) if metric == "return_mean" else None
         if beside is not None:
             told = None if dashed else "exploiting policy"
             axes.plot(*beside, color=colour, linestyle="--", linewidth=1.2, label=told)
             dashed = True
-        if len(curves) == 1:
-            label = "incumbent"
-        if len(seeds) > 1:
-            label += f" ({len(seeds)} seeds)"
-            axes.fill_between(
-                steps, values.min(0), values.max(0), color=colour, alpha=0.18, linewidth=0
-            )
-            for row in values if len(seeds) <= 10 else ():
+        steps, values = on_a_common_grid(curves)
+        label = "incumbent" if alone and beside is not None else name
+        if len(curves) > 1:
+            label += f" ({len(curves)} seeds)"
+            low, high = _band(values)
+            axes.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
+            banded = True
+            for row in values if len(curves) <= 10 else ():
                 axes.plot(steps, row, color=colour, alpha=0.25, linewidth=0.7)
         marker = "o" if len(steps) <= 20 else None
         style = {"color": colour, "linewidth": 2.0, "marker": marker, "markersize": 5}
-        axes.plot(steps, values.mean(0), label=label, **style)
-    axes.set_xlabel("environment steps of a seed")
-    axes.set_ylabel(_NAMES.get(metric, metric.replace("_", " ")))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+        axes.plot(steps, interquartile_mean(values, axis=0), label=label, **style)
+    limits = {run.threshold for group in groups for run in group} - {None}
+    for limit in sorted(x for x in limits if x is not None and metric == "return_mean"):
+        axes.axhline(limit, color=_GREY, linestyle=":", linewidth=1.2, label=f"threshold {limit:g}")
+    _dress(axes, "environment steps of a seed", _NAMES.get(metric, metric.replace("_", " ")))
     axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
-    axes.grid(color="#dddddd", linewidth=0.7)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    axes.margins(x=0.01)
-    if len(curves) > 1 or dashed:
-        axes.legend(frameon=False)
-    if len(curves) == 1:
-        axes.set_title(curves[0][0] + (f", {len(curves[0][1])} seeds" * (len(curves[0][1]) > 1)))
+    axes.set_xlim(left=0)
+    if len(axes.get_legend_handles_labels()[0]) > 1:
+        axes.legend(framealpha=0.85, edgecolor="none")
+    seeds = sum(len(run.seeds) for run in groups[0])
+    whose = f"{names[0]} on {environment}" if environment else names[0]
+    more = f", {seeds} seeds" if seeds > 1 else ""
+    axes.set_title(whose + more if alone else environment)
+    return banded
+
+
+def performance_profiles(result: dict[str, Any], out: Path) -> Path:
+    """Draws what share of seeds ended above each level, of what `compare_runs` returned, to a PNG,
+    SVG or PDF at `out`: a panel for each environment, the bands are pointwise intervals."""
+    check_format(out)
+    panels = result["environments"]
+    size = (7.2, 4.4) if len(panels) == 1 else (0.6 + 4.6 * len(panels), 4.2)
+    figure = Figure(figsize=size, dpi=150, layout="constrained")
+    every = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, panel in zip(every, panels, strict=True):
+        colours = _cycle(len(panel["methods"]))
+        for row, colour in zip(panel["methods"], colours, strict=True):
+            label = f"{row['method']} ({row['seeds']} seeds)"
+            style = {"color": colour, "linewidth": 2, "drawstyle": "steps-post"}
+            axes.plot(panel["levels"], row["profile"], label=label, **style)
+            low, high = row["profile_interval"]
+            if low[0] is not None:
+                style = {"color": colour, "alpha": 0.18, "linewidth": 0, "step": "post"}
+                axes.fill_between(panel["levels"], low, high, **style)
+        if panel["threshold"] is not None:
+            limit = panel["threshold"]
+            axes.axvline(limit, color=_GREY, linestyle=":", label=f"threshold {limit:g}")
+        metric: str = result["metric"]
+        _dress(axes, _NAMES.get(metric, metric.replace("_", " ")), "share of seeds that end above")
+        axes.set_ylim(-0.02, 1.05)
+        axes.legend(framealpha=0.85, edgecolor="none")
+        axes.set_title(panel["environment"])
+    caption = f"band: {100 * result['level']:.4g} % bootstrap interval at each level, over seeds"
+    figure.supxlabel(caption, fontsize=8, color=_GREY)
+    write(figure, out)
+    return out
+
+
+def check_format(out: Path) -> None:
+    """Refuses a file whose ending says no format that can be drawn."""
+    if out.suffix.lower().removeprefix(".") not in FORMATS:
+        raise ConfigError(
+            f"out is {str(out)!r}; it must end in {', '.join(f'.{x}' for x in FORMATS)}."
+        )
+
+
+def write(figure: Figure, out: Path) -> None:
+    """Writes a figure in the format that the ending of `out` says, the same bytes each time."""
+    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(out)
+        with matplotlib.rc_context({"svg.hashsalt": "eniac"}):
+            figure.savefig(out, metadata=dates.get(out.suffix.lower()))
     except (OSError, ValueError) as error:
         raise RunError(f"Cannot draw to {out}: {error}.") from error
-    return out
 
 
 def on_a_common_grid(
@@ -97,49 +185,48 @@ def short_number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _exploiting(run: Path) -> tuple[np.ndarray, np.ndarray] | None:
-    """The return of the exploiting policy, the mean of all seeds in which it learns by then."""
-    records = read_records(run / METRICS)
-    name = next((name for name in EXPLOITING if name in records[0]), None)
-    if name is None:
-        return None
-    seeds = [curve for curve in _curves(run, name)[1] if not np.isnan(curve[1]).any()]
+def _band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the interval of the interquartile mean of `values`, [seeds, steps], at each of
+    the steps. The same seeds are drawn everywhere."""
+    many = max(1, _AT_ONCE // (RESAMPLES * len(values)))
+    found = [
+        bootstrap_interval(
+            [values[:, start : start + many]],
+            lambda drawn: interquartile_mean(drawn[0], axis=1),
+        )
+        for start in range(0, values.shape[1], many)
+    ]
+    return np.concatenate([low for low, _ in found]), np.concatenate([high for _, high in found])
+
+
+def _dress(axes: Axes, x: str, y: str) -> None:
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+    axes.xaxis.set_major_locator(MaxNLocator(7))
+    axes.grid(color="#dddddd", linewidth=0.7)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.margins(x=0.01)
+
+
+def _exploiting(group: list[RunCurves]) -> tuple[np.ndarray, np.ndarray] | None:
+    """The return of the exploiting policy, the interquartile mean of all seeds in which it learns
+    by then."""
+    seeds = []
+    for run in group:
+        records = read_records(run.folder / METRICS)
+        name = next((name for name in EXPLOITING if name in records[0]), None)
+        if name is not None:
+            curves = read_curves(run.folder, name).seeds.values()
+            seeds += [(curve.steps, curve.values) for curve in curves if len(curve.steps)]
     if not seeds:
         return None
     grid = np.unique(np.concatenate([steps for steps, _ in seeds]))
-    values = [np.interp(grid, steps, values, left=np.nan) for steps, values in seeds]
-    return grid, np.nanmean(values, axis=0)
-
-
-def _curves(run: Path, metric: str) -> tuple[str, list[tuple[np.ndarray, np.ndarray]]]:
-    records = read_records(run / METRICS)
-    if not records:
-        raise ConfigError(f"{run} has no epoch in {METRICS} to plot. Is it the folder of a run?")
-    if metric not in records[0]:
-        names = [name for name in records[0] if name not in HEAD]
-        raise ConfigError(
-            f"metric is {shown(metric)}; {run} has {', '.join(names)}.{suggestion(metric, names)}"
-        )
-    by_seed: dict[int, list[dict[str, Any]]] = {}
-    for number, record in enumerate(records, start=1):
-        if record.get("seed") is None or record.get("env_steps") is None:
-            raise RunError(f"line {number:,} of {run / METRICS} has no seed or no env_steps.")
-        by_seed.setdefault(record["seed"], []).append(record)
-    seeds = []
-    for rows in by_seed.values():
-        points = [(row["env_steps"], row[metric]) for row in rows if row.get(metric) is not None]
-        steps, values = zip(*points, strict=True) if points else ((0,), (np.nan,))
-        seeds.append((np.array(steps, np.float64), np.array(values, np.float64)))
-    return _label(run), seeds
-
-
-def _label(run: Path) -> str:
-    try:
-        config = read_json(run / "config.json")
-        options = "".join(f" {k}={v}" for k, v in config["env_options"].items())
-        return name_shown(f"{config['algorithm']['name']} on {config['env']}{options}")
-    except (FileNotFoundError, RunError, KeyError, TypeError, AttributeError):
-        return run.name
+    values = np.stack([np.interp(grid, steps, values, left=np.nan) for steps, values in seeds])
+    known = [interquartile_mean(column[~np.isnan(column)]) for column in values.T]
+    return grid, np.array(known)
 
 
 def _cycle(count: int) -> list[str]:

@@ -46,7 +46,8 @@ class NoPicture(RunError):
 
 
 def draw(run: Run, what: str, out: Path, seed: int | None = None) -> Path:
-    """Draws one picture of one of the run's seeds, by default the first, to a PNG at `out`.
+    """Draws one picture of one of the run's seeds, by default the first, to a PNG, SVG or PDF at
+    `out`.
 
     Raises `NoPicture` if the algorithm or its environment has no such picture.
     """
@@ -65,15 +66,17 @@ def draw(run: Run, what: str, out: Path, seed: int | None = None) -> Path:
     return out
 
 
-def draw_all(run: Run, folder: Path, seed: int | None = None) -> tuple[list[Path], list[str]]:
-    """Draws every picture that there is of `run` into `folder`.
+def draw_all(
+    run: Run, folder: Path, seed: int | None = None, format: str = "png"
+) -> tuple[list[Path], list[str]]:
+    """Draws every picture that there is of `run` into `folder`, as PNG, SVG or PDF.
 
     Returns the files, and a warning for each picture that could not be drawn: none of them is
     worth a run, so nothing is raised.
     """
     drawn, warnings = [], []
     for what in get_args(Picture):
-        path = folder / FILES[what]
+        path = (folder / FILES[what]).with_suffix(f".{format}")
         try:
             drawn.append(draw(run, what, path, seed))
         except NoPicture:

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from PIL import Image
 
-from eniac.report.figures import COLOURS, short_number
+from eniac.report.figures import COLOURS, check_format, short_number, write
 
 COUNTS, BONUS = "Blues", "viridis"
 """Colour maps."""
@@ -98,7 +98,12 @@ def whole(axes: Axes) -> None:
 
 
 def save(figure: Figure, out: Path) -> None:
-    """Writes a PNG; one that is large, as clouds of points are, with a palette of colours."""
+    """Writes a PNG, SVG or PDF, by the ending of `out`. A PNG that is large, as clouds of points
+    are, gets a palette of colours."""
+    if out.suffix.lower() != ".png":
+        check_format(out)
+        write(figure, out)
+        return
     content = io.BytesIO()
     figure.savefig(content, format="png")
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -75,7 +75,7 @@ def fingerprint(asked: Mapping[str, Any]) -> str:
 def edits(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """How two configs differ in what decides results, field by field: `seed was 0 and is 1`."""
     then, since = (
-        dict(_fields({name: x for name, x in data.items() if name not in FREE}))
+        dict(flat_fields({name: x for name, x in data.items() if name not in FREE}))
         for data in (before, now)
     )
     missing = "left out"
@@ -87,10 +87,11 @@ def edits(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _fields(data: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def flat_fields(data: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """The fields of tables in tables, one after another: `update.clip` and its value."""
     for name, value in data.items():
         if isinstance(value, Mapping) and value:
-            yield from _fields(value, f"{path}{name}.")
+            yield from flat_fields(value, f"{path}{name}.")
         else:
             yield f"{path}{name}", value
 
