@@ -20,7 +20,7 @@ LAYERS = (
     ("widths",),
     ("functions",),
     ("sampling",),
-    ("features", "buffer", "cover", "bonuses", "rewards", "updates", "incumbent"),
+    ("features", "buffer", "cover", "bonuses", "rewards", "updates", "incumbent", "visits"),
     ("algorithm1",),
     ("deep",),
     ("theory",),
@@ -28,7 +28,7 @@ LAYERS = (
     ("algorithms",),
     ("runs",),
     ("report",),
-    ("training",),
+    ("training", "agent"),
     ("cli",),
 )
 """From the bottom to the top. A module imports from its own layer and from those before it."""
