@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from eniac import load
 from eniac.cli.main import main
 from eniac.runs.log import read_records
 
@@ -37,6 +38,13 @@ def test_eniac_solves_mountain_car_from_python(tmp_path):
 @pytest.mark.slow
 def test_eniac_finds_the_lamp_in_an_environment_of_ones_own(tmp_path):
     assert importlib.import_module("own_environment").main(tmp_path / "run") > 0.99
+
+
+def test_an_agent_learns_is_saved_and_goes_on(tmp_path):
+    small = TINY | {"visit_steps": 40, "fit_episodes": False, "evaluation": {"episodes": 2}}
+    main = importlib.import_module("agent").main
+    assert -1 <= main(tmp_path / "agent", env="DeepSea-3", epochs=1, **small) <= 1
+    assert load(tmp_path / "agent").epochs == 1
 
 
 @pytest.mark.parametrize("name", [path.stem for path in EXAMPLES.glob("*.py")])

@@ -30,7 +30,7 @@ LAYERS = (
     ("algorithms",),
     ("runs",),
     ("report",),
-    ("training",),
+    ("training", "agent"),
     ("cli",),
 )
 """From the bottom to the top. A module imports from its own layer and from those before it."""

@@ -154,6 +154,9 @@ class Row(ProvableSpec):
     source: str = "here"
     default: Toy = field(default_factory=Toy)  # pyright: ignore
 
+    def settings(self) -> Any:
+        return self.default
+
 
 def register() -> None:
     ALGORITHMS["toy"] = Row()

@@ -12,6 +12,7 @@ from eniac.lazy import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from eniac.agent import Agent, load
     from eniac.algorithms import ALGORITHMS
     from eniac.envs import make
     from eniac.errors import (
@@ -32,14 +33,32 @@ if TYPE_CHECKING:
     from eniac.runs.load import Run, load_run
     from eniac.training import resume, train
 
+    # Made of the rows of the table of algorithms.
+    ENIAC = PCPG = ZERO = PPORND = PPO = Agent
+    ENIACSPISample = ENIACSPICompute = ENIACNPGSample = ENIACNPGCompute = Agent
+    PCPGLinear = SPI = NPG = Agent
+
 __all__ = [
     "ALGORITHMS",
+    "ENIAC",
+    "NPG",
+    "PCPG",
+    "PPO",
+    "PPORND",
+    "SPI",
+    "ZERO",
+    "Agent",
     "CheckpointError",
     "Config",
     "ConfigError",
+    "ENIACNPGCompute",
+    "ENIACNPGSample",
+    "ENIACSPICompute",
+    "ENIACSPISample",
     "EniacError",
     "Evaluation",
     "NonFiniteError",
+    "PCPGLinear",
     "Result",
     "Run",
     "RunError",
@@ -49,6 +68,7 @@ __all__ = [
     "evaluate_run",
     "export_run",
     "learning_curves",
+    "load",
     "load_policy",
     "load_run",
     "make",
@@ -58,9 +78,17 @@ __all__ = [
     "train",
 ]
 
+AGENTS = (
+    *("ENIAC", "PCPG", "ZERO", "PPORND", "PPO"),
+    *("ENIACSPISample", "ENIACSPICompute", "ENIACNPGSample", "ENIACNPGCompute"),
+    *("PCPGLinear", "SPI", "NPG"),
+)
+"""The names of the agents, known without the table that they are made of."""
+
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "agent": ("Agent", "load", *AGENTS),
         "algorithms": ("ALGORITHMS",),
         "envs": ("make",),
         "errors": ("CheckpointError", "ConfigError", "EniacError", "NonFiniteError", "RunError"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
@@ -26,12 +26,11 @@ from tyro.constructors import (
 
 from eniac.algorithm1 import AlgorithmConfig
 from eniac.algorithms import ALGORITHMS, find_algorithm
-from eniac.algorithms.parts import KINDS, PARTS, find_part
+from eniac.algorithms.parts import KINDS, PARTS
 from eniac.errors import ConfigError
 from eniac.runs.config import Config, Option
 from eniac.runs.load import load_config
-
-NO_COVER = "none"
+from eniac.runs.settings import choose
 
 
 def parse_config(arguments: Sequence[str], description: str = "") -> Config:
@@ -108,41 +107,6 @@ def pop_choices(
             raise ConfigError(f"--{name} is given twice: {chosen[name]} and {value}.")
         chosen[name] = value
     return chosen, rest
-
-
-def choose(row: Any, chosen: Mapping[str, str]) -> Any:
-    """The settings of an algorithm's `row` that the choices made by name ask for."""
-    plain: dict[str, Any] = {name: x for name, x in chosen.items() if name not in KINDS}
-    if "depth" in plain:
-        if "preset" in plain:
-            raise ConfigError(
-                f"--depth {plain['depth']} and --preset {plain['preset']} are both given; a preset "
-                "has its own depth, so give one of the two."
-            )
-        if not plain["depth"].isdecimal():
-            raise ConfigError(f"depth is {plain['depth']!r}; it must be a whole number.")
-        plain["depth"] = int(plain["depth"])
-    settings = row.settings(**plain)
-    parts = {
-        name: _part(name, chosen[name], getattr(settings, name)) for name in KINDS if name in chosen
-    }
-    return row.settings(**plain, **parts) if parts else settings
-
-
-def _part(kind: str, name: str, given: Any) -> Any:
-    """The part called `name`: `given`, the row's own, if that is one of these."""
-    if kind == "cover" and name == NO_COVER:
-        return None
-    wanted = find_part(KINDS[kind], name, kind)
-    if type(given) is wanted:
-        return given
-    try:
-        return wanted()
-    except TypeError as error:
-        raise ConfigError(
-            f"{kind} is {name!r}, which cannot be made without arguments ({error}). Give each of "
-            "its fields a default."
-        ) from error
 
 
 def _why(owner: str) -> str:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 from rich.console import Console
 
-from eniac.errors import ConfigError, NonFiniteError, RunError
+from eniac.errors import ConfigError, RunError
 from eniac.runs.cache import prepare_jax
 from eniac.runs.checkpoint import (
     Checkpoint,
@@ -25,7 +23,6 @@ from eniac.runs.checkpoint import (
     save_checkpoint,
 )
 from eniac.runs.config import Built, Config
-from eniac.runs.diagnostics import Adviser, blame
 from eniac.runs.display import Display
 from eniac.runs.export import export_policies
 from eniac.runs.files import remove_leftovers, write_json
@@ -33,18 +30,13 @@ from eniac.runs.folder import CONFIG, check_out, clear, remove_empty
 from eniac.runs.identity import Origin, Owner, changed, fingerprint, made_with, new_run
 from eniac.runs.load import NO_MANIFEST, Run, edits_of, load_asked, load_config
 from eniac.runs.lock import Writer
-from eniac.runs.log import Logs, Record, make_record
+from eniac.runs.log import Logs
 from eniac.runs.manifest import Manifest, ended_well, owner_of, read_manifest
-from eniac.runs.program import (
-    Outcome,
-    give_back_memory,
-    make_program,
-    nonfinite_leaves,
-    too_few_devices,
-)
+from eniac.runs.program import make_program, too_few_devices
 from eniac.runs.progress import Progress, rules_met, verdicts
 from eniac.runs.proposals import in_shell, longer_command, resume_command
-from eniac.runs.signals import Interrupted, Signals
+from eniac.runs.session import Ending, Epoch, Session
+from eniac.runs.signals import Signals
 
 
 @dataclass(frozen=True)
@@ -217,8 +209,8 @@ def _look_for_edits(
     return [f"config.json {told}."]
 
 
-class _Session:
-    """One stretch of a run, from its start or a checkpoint to its end or an interruption."""
+class _Session(Session):
+    """A session that writes to the folder of its run."""
 
     def __init__(
         self,
@@ -228,11 +220,11 @@ class _Session:
         console: Console,
         finish: Finish | None,
     ):
+        super().__init__(built, make_program(built))
         self.writer, self.folder = writer, writer.folder
-        self.built, self.config = built, built.config
         self.asked = asked
         """what config.json says"""
-        self.program = make_program(built)
+        self._saved: Progress | None = None
         self.console = console
         self.finish = finish
 
@@ -296,7 +288,11 @@ class _Session:
                     display.warn(text)
                     manifest.warn(text)
 
-                result = self._loop(checkpoint, progress, logs, display, signals, warn)
+                self._logs = logs
+                self._saved = None if checkpoint is None else progress
+                states = None if checkpoint is None else checkpoint.state
+                ending = self.drive(states, progress, display, signals, warn)
+                result = self._result(ending)
                 if result.signal is None:
                     finishing = "Writing the policy and the pictures"
                     display.say(finishing, finishing)
@@ -318,183 +314,55 @@ class _Session:
         manifest.end(result.ended, result.progress.epoch)
         return result
 
-    def _loop(
-        self,
-        checkpoint: Checkpoint | None,
-        progress: Progress,
-        logs: Logs,
-        display: Display,
-        signals: Signals,
-        warn: Callable[[str], None],
-    ) -> Result:
-        start, adviser = progress, Adviser()
-        try:
-            states = self._prepare(checkpoint, progress, logs, display, signals, warn)
-        except Interrupted:
-            return self._result(start, progress, signals.caught, [])
-        while True:
-            reasons = verdicts(self.config, progress)
-            active = np.array([not reason for reason in reasons])
-            if not active.any() or signals.caught is not None:
-                break
-            outcome, seconds = self._epoch(states, progress, active, logs)
-            if progress is start:
-                _after_compiling(seconds)  # on the host, where programs are compiled when needed
-            states = outcome.states
-            before, progress = progress, progress.advance(active, outcome.metrics, seconds)
-            records, speed = self._log(outcome, active, before, progress, logs)
-            display.update(progress, speed)
-            for text in (*self.program.events(), *adviser.advice(records)):
-                warn(text)
-            # By the seeds that go on: others may be further already, and stay there.
-            if progress.epochs[active].max() % self.config.checkpoint_every == 0:
-                self._save(states, progress, logs)
-        self._save(states, progress, logs)
-        self._states = states
-        interrupted = signals.caught if active.any() else None
-        return self._result(start, progress, interrupted, reasons)
-
-    def _prepare(
-        self,
-        checkpoint: Checkpoint | None,
-        progress: Progress,
-        logs: Logs,
-        display: Display,
-        signals: Signals,
-        warn: Callable[[str], None],
-    ) -> Any:
-        """The states to begin with, and a program that is ready to run. Nothing is lost by a signal
-        that comes meanwhile, so it is obeyed at once."""
-        self._saved = None if checkpoint is None else progress
-        if checkpoint is None:
-            display.say("Preparing")
-            for text in self.built.learner.warnings():
-                warn(text)
-            with signals.at_once():
-                states = self.program.init()
-            # Shows at once whether the folder can be written to, and gives every run a good state
-            # to fall back on.
-            self._save(states, progress, logs)
-        else:
-            states = self.program.place(checkpoint.state)
-        if all(verdicts(self.config, progress)):
-            return states  # it was stopped after its last epoch
-        display.say("Compiling (the next start will be faster)")
-        clock = time.perf_counter()
-        with signals.at_once():
-            self.program.compile(states)
-        _after_compiling(time.perf_counter() - clock)
-        return states
-
-    def _epoch(
-        self, states: Any, progress: Progress, active: np.ndarray, logs: Logs
-    ) -> tuple[Outcome, float]:
-        """One epoch of the active seeds, and how long it took. If it fails, the state before it is
-        saved first."""
-        clock = time.perf_counter()
-        try:
-            try:
-                outcome = self.program.epoch(states, active, self.config.return_above)
-            except RunError as error:
-                raise type(error)(f"{error} It was in epoch {progress.epoch + 1}.") from error
-            seconds = time.perf_counter() - clock
-            _refuse_nonfinite(outcome, active, progress, self.config)
-        except Exception as error:
-            self.writer.check()
-            # Whatever comes of it, what went wrong first is what to tell.
-            with contextlib.suppress(Exception):
-                self._save(states, progress, logs)
-            if not isinstance(error, RunError):
-                raise
-            path = checkpoint_path(self.folder / "checkpoints", progress.epoch)
-            raise type(error)(f"{error} The last good checkpoint is {path}.") from error
+    def computed(self) -> None:
         self.writer.check()
-        return outcome, seconds
 
-    def _result(
-        self, start: Progress, progress: Progress, number: int | None, reasons: list[str]
-    ) -> Result:
-        ended = ", ".join(sorted(set(filter(None, reasons))))
-        if number is not None:
-            ended = f"interrupted by {signal.Signals(number).name}"
+    def failing(self, error: Exception) -> Exception:
+        """The state before the epoch that failed is saved first."""
+        self.writer.check()
+        # Whatever comes of it, what went wrong first is what to tell.
+        with contextlib.suppress(Exception):
+            self.keep()
+        if not isinstance(error, RunError):
+            return error
+        path = checkpoint_path(self.folder / "checkpoints", self.progress.epoch)
+        return type(error)(f"{error} The last good checkpoint is {path}.")
+
+    def log(self, epoch: Epoch) -> bool:
+        self._logs.write(epoch.records, epoch.timing)
+        return True
+
+    def keep(self) -> None:
+        """Saves the states, unless they are saved already."""
+        if self.progress is self._saved:
+            return
+        # The lines first: a checkpoint must never point beyond the end of its logs.
+        checkpoint = Checkpoint(self.states, self.progress, self._logs.sync(), self._origin)
+        save_checkpoint(self.folder / "checkpoints", checkpoint, self.config.keep)
+        self._saved = self.progress
+
+    def _result(self, ending: Ending) -> Result:
+        ended = ", ".join(sorted(set(filter(None, ending.reasons))))
+        if ending.signal is not None:
+            ended = f"interrupted by {signal.Signals(ending.signal).name}"
         return Result(
             path=self.folder,
             config=self.config,
-            progress=progress,
+            progress=self.progress,
             ended=ended,
-            signal=number,
-            seconds=progress.seconds - start.seconds,
-            steps=int((progress.steps - start.steps).sum()),
+            signal=ending.signal,
+            seconds=self.progress.seconds - ending.start.seconds,
+            steps=int((self.progress.steps - ending.start.steps).sum()),
         )
-
-    def _log(
-        self,
-        outcome: Outcome,
-        active: np.ndarray,
-        before: Progress,
-        after: Progress,
-        logs: Logs,
-    ) -> tuple[list[Record], float]:
-        """Writes a record for each round of each active seed, and how long the epoch took."""
-        metrics = outcome.metrics
-        steps = before.steps[:, None] + np.cumsum(metrics["steps"], axis=1)
-        records = [
-            make_record(
-                self.config.seed_numbers[k],
-                int(after.epochs[k]),
-                int(r) + 1,
-                int(steps[k, r]),
-                {name: values[k, r] for name, values in metrics.items()},
-            )
-            for k in np.flatnonzero(active)
-            for r in np.flatnonzero(metrics["ran"][k])
-        ]
-        seconds = after.seconds - before.seconds
-        speed = float((after.steps - before.steps).sum()) / seconds
-        timing: Record = {
-            "epoch": after.epoch,
-            "seconds": round(seconds, 6),
-            "seconds_so_far": round(after.seconds, 6),
-            "steps_per_second": round(speed, 1),
-        }
-        logs.write(records, timing)
-        return records, speed
-
-    def _save(self, states: Any, progress: Progress, logs: Logs) -> None:
-        """Saves `states`, unless they are saved already."""
-        if progress is self._saved:
-            return
-        # The lines first: a checkpoint must never point beyond the end of its logs.
-        checkpoint = Checkpoint(states, progress, logs.sync(), self._origin)
-        save_checkpoint(self.folder / "checkpoints", checkpoint, self.config.keep)
-        self._saved = progress
 
     def _finish(self, result: Result, warn: Callable[[str], None]) -> None:
         export_policies(
             self.folder / "policy",
             self.config,
             self.built.learner,
-            self._states,
+            self.states,
             result.progress,
         )
-        run = Run(self.folder, self.built, self._states, result.progress, [])
+        run = Run(self.folder, self.built, self.states, result.progress, [])
         for warning in self.finish(run) if self.finish else []:
             warn(warning)
-
-
-def _after_compiling(seconds: float) -> None:
-    if seconds > 1:  # else there was not much to compile, and it costs a tenth of that
-        give_back_memory()
-
-
-def _refuse_nonfinite(
-    outcome: Outcome, active: np.ndarray, progress: Progress, config: Config
-) -> None:
-    nonfinite = nonfinite_leaves(outcome.states)
-    for k in np.flatnonzero(active):
-        leaves = [name for name, bad in nonfinite.items() if bad[k]]
-        metrics = {name: values[k] for name, values in outcome.metrics.items()}
-        blamed = blame(metrics, leaves, config.env)
-        if blamed is not None:
-            where = f"in epoch {progress.epochs[k] + 1} of seed {config.seed_numbers[k]}"
-            raise NonFiniteError(f"{blamed[0]} {where}.{blamed[1]}")

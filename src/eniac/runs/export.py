@@ -13,6 +13,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from gymnasium.spaces import Discrete
 
 from eniac.algorithm1 import Learner
 from eniac.errors import CheckpointError, ConfigError, RunError, name_shown, require, shown
@@ -28,7 +29,7 @@ from eniac.runs.program import take_seed
 from eniac.runs.progress import Progress
 from eniac.runs.reading import read_json, reason
 from eniac.runs.tensors import flatten, read_header, read_tensors, unflatten, write_tensors
-from eniac.spaces import check_spaces, from_json
+from eniac.spaces import Spaces, check_spaces, from_json
 
 POLICY = "policy.safetensors"
 FORMAT = 1
@@ -126,6 +127,15 @@ def load_policy(folder: Path | str) -> Acting:
                 f"one and {shown(about.get(name))} in the other."
             )
     return Acting(unflatten(like, arrays, folder / POLICY), jnp.asarray(deterministic))
+
+
+def policy_spaces(folder: Path | str) -> Spaces:
+    """What the policy that was exported to `folder` sees and does; of a table, which `load_policy`
+    has accepted already, the numbers of states and actions."""
+    form = read_json(_seed_folder(Path(folder)) / "config.json")["policy"]
+    if form["kind"] == "table":
+        return Spaces(Discrete(form["num_states"]), Discrete(form["num_actions"]))
+    return Spaces(from_json(form["observation"]), from_json(form["action"]))
 
 
 SHARE = 256

@@ -24,15 +24,15 @@ class Signals:
     the main thread alone; in any other they are the caller's affair.
     """
 
-    def __init__(self, notice: Callable[[], None]):
+    def __init__(self, notice: Callable[[], None], numbers: tuple[int, ...] = STOPPING):
         self.caught: int | None = None
-        self._notice = notice
+        self._notice, self._numbers = notice, numbers
         self._at_once = False
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
-            for number in STOPPING:
+            for number in self._numbers:
                 handler = signal.getsignal(number)
                 # Ignored on purpose, as by nohup; or a handler that we could not put back.
                 if handler not in (signal.SIG_IGN, None):
