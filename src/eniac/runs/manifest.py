@@ -128,7 +128,7 @@ def _commit() -> str | None:
     def git(*arguments: str) -> str | None:
         try:
             done = subprocess.run(
-                ["git", "-C", str(folder), *arguments],
+                ["git", "--no-optional-locks", "-C", str(folder), *arguments],
                 capture_output=True,
                 text=True,
                 timeout=10,
