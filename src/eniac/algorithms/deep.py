@@ -71,7 +71,7 @@ class DeepConfig(AlgorithmConfig):
     num_envs: int = 500
     """environments stepped side by side; a vector environment of your own has its own number"""
     rollout_length: int = 100
-    """steps that each of them takes before an update"""
+    """steps that each of them takes before an update; fit_episodes may change it"""
     fit_episodes: bool = False
     """let a rollout be no longer than an episode can be, where that is known (a roll-in comes once
     a rollout), and at least a quarter of that where episodes go on in the next rollout; in as many
