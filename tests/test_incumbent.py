@@ -139,8 +139,9 @@ def incumbent_with(returns=None, first=None, mean=0.0):
 
 def duel(incumbent, defended, fresh):
     """The challenger's actions are around 1, those of the incumbent around 0."""
-    after = jax.jit(settle)(incumbent, acting(1.0), record_of([defended, fresh]))
+    after, wins = jax.jit(settle)(incumbent, acting(1.0), record_of([defended, fresh]))
     action = after.acting.mode(jnp.zeros(2))
+    assert action[0] > 0.5 or not wins
     return after, bool(action[0] > 0.5)
 
 
@@ -224,8 +225,9 @@ def test_the_look_that_chose_the_challenger_does_not_enter():
     """It looked like 100, and its fresh episodes bring 0.5: less than the incumbent's 1."""
     contest = contest_with([[1.0, 1.0], [0.5, 0.5]])
     before = incumbent_with([1.0, 1.0], [0.0])
-    after, steps = contest.duel(jax.random.key(0), before, acting(1.0), jnp.asarray(100.0))
+    after, wins, steps = contest.duel(jax.random.key(0), before, acting(1.0), jnp.asarray(100.0))
     assert contest.sampler.calls == 1
+    assert not wins
     np.testing.assert_allclose(after.record.mean, 1.0)
     assert int(after.record.episodes) == 4
     assert int(steps) == 4
@@ -234,8 +236,9 @@ def test_the_look_that_chose_the_challenger_does_not_enter():
 def test_there_is_no_duel_where_none_looked_better():
     contest = contest_with()
     before = incumbent_with([1.0, 1.0], [0.0])
-    after, steps = contest.duel(jax.random.key(0), before, acting(1.0), jnp.asarray(1.0))
+    after, wins, steps = contest.duel(jax.random.key(0), before, acting(1.0), jnp.asarray(1.0))
     assert after is before
+    assert not wins
     assert contest.sampler.calls == int(steps) == 0
 
 
@@ -246,11 +249,12 @@ def stacked(*trees):
 def test_the_challenger_is_the_policy_and_the_way_that_looked_best_among_those_that_learn():
     policies = stacked(around(0.25), around(0.75))
     looks = record_of([[[1.0], [2.0]], [[4.0], [3.0]]])
-    for active, mean, greedy, looked in (
-        ((True, True), 0.75, False, 4),
-        ((True, False), 0.25, True, 2),
+    for active, place, mean, greedy, looked in (
+        ((True, True), 1, 0.75, False, 4),
+        ((True, False), 0, 0.25, True, 2),
     ):
-        found, value = challenger(policies, looks, jnp.asarray(active))
+        role, found, value = challenger(policies, looks, jnp.asarray(active))
+        assert int(role) == place
         np.testing.assert_allclose(found.mode(jnp.zeros(2)), [mean], rtol=1e-4)
         assert bool(found.greedy) == greedy
         assert float(value) == looked
