@@ -20,7 +20,6 @@ from eniac.bonuses.rnd import RND
 from eniac.bonuses.width import Width
 from eniac.cover import LogDet, Uniform
 from eniac.envs import make
-from eniac.incumbent import IncumbentRule
 from eniac.sampling.base import Evaluation
 from line import ENV, OPTIONS, Line, Recorder
 
@@ -270,33 +269,6 @@ def test_rounds_after_one_that_is_good_enough_are_left_out(stopping):
     whole, metrics = run(start, np.inf)
     assert metrics["ran"].all()
     assert not same(stopped.actors, whole.actors)
-
-
-def test_a_policy_goes_on_as_long_as_it_gets_better():
-    config = tiny("eniac", rounds=1, extra_rounds=3, exploit_from=0, updates_per_round=3)
-    config = replace(config, incumbent=IncumbentRule(episodes=2))
-    run = Run(config, "DeepSea-4")
-    one, more = NUM_ENVS * TIME * 3, 0
-    for metrics in run.metrics:
-        ran, steps = metrics["ran"], metrics["steps"]
-        explores, exploits = metrics["explore/goes_on"], metrics["exploit/goes_on"]
-        assert ran[0]
-        for n in np.flatnonzero(ran)[1:]:
-            # A round more for whichever policy got better in the one before, and no other; each
-            # also plays a few episodes of four steps.
-            assert explores[n - 1] or exploits[n - 1]
-            both = explores[n - 1] and exploits[n - 1]
-            assert steps[n] // one == (2 if both else 1)
-            assert np.isnan(metrics["explore/sampled_return"][n]) == (not explores[n - 1])
-            assert np.isnan(metrics["exploit/sampled_return"][n]) == (not exploits[n - 1])
-            # Who has paused does not go on.
-            assert explores[n] <= explores[n - 1]
-            assert exploits[n] <= exploits[n - 1]
-            more += 1
-        ended = int(ran.sum())
-        assert ended == 4 or not (explores[ended - 1] or exploits[ended - 1])
-    assert more > 0
-    assert [int(state.epoch) for state in run.states] == list(range(EPOCHS + 1))
 
 
 def test_in_environments_of_its_own_an_exploiting_policy_has_no_roll_ins():

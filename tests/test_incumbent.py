@@ -313,6 +313,7 @@ def small(name="pc-pg", **changes):
         "rollout_length": 2 * SIZE,
         "updates_per_round": 3,
         "rounds": 2,
+        "extra_rounds": 0,
         "visit_steps": 12,
         "visit_envs": 4,
         "capacity": EPOCHS,
@@ -437,6 +438,26 @@ def test_rounds_that_are_left_out_leave_the_incumbent(sea):
     assert metrics["ran"].tolist() == [True, False]
     first = np.asarray(all_rounds["incumbent/estimate"])[0]
     np.testing.assert_allclose(stopped.incumbent.record.mean, first)
+
+
+def test_a_policy_goes_on_as_long_as_it_gets_better():
+    sea = Sea(small(rounds=1, extra_rounds=3, incumbent=IncumbentRule(5)))
+    one, more = sea.config.num_envs * sea.config.rollout_length * 3, 0
+    roles = ("explore", "exploit")
+    for metrics in sea.metrics:
+        ran, steps = metrics["ran"], metrics["steps"]
+        goes_on = np.stack([metrics[f"{role}/goes_on"] for role in roles])
+        played = ~np.isnan(np.stack([metrics[f"{role}/sampled_return"] for role in roles]))
+        assert ran[0]
+        for n in np.flatnonzero(ran)[1:]:
+            # A round more for whichever policy got better in the one before, and for no other.
+            assert played[:, n].tolist() == goes_on[:, n - 1].tolist()
+            assert steps[n] // one == goes_on[:, n - 1].sum() > 0
+            more += 1
+        last = np.flatnonzero(ran)[-1]
+        assert last == 3 or not goes_on[:, last].any()
+    assert more > 0
+    assert [int(state.epoch) for state in sea.states] == list(range(EPOCHS + 1))
 
 
 # On the host

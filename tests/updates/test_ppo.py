@@ -167,7 +167,7 @@ class Counting(PPO):
     def optimiser(self):
         return optax.sgd(1.0)
 
-    def loss(self, policy, rows, weight, entropy=None):
+    def loss(self, policy, rows, weight, entropy=None, unit=1.0):
         total = -jnp.sum(weight * policy.counts[rows.observation])
         return total, dict.fromkeys(METRICS, jnp.zeros(()))
 
