@@ -3,12 +3,14 @@
 import json
 import os
 
+import jax
 import numpy as np
 import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import toy
 from eniac.runs import cache
-from eniac.runs.program import CompiledProgram, devices_for, too_few_devices
+from eniac.runs.program import CompiledProgram, devices_for, take_seed, too_few_devices
 from eniac.runs.tensors import flatten, unflatten
 
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
@@ -87,3 +89,30 @@ def test_a_run_that_is_resumed_has_the_program_that_it_began_with(toy_config, se
     resumed = program()
     loaded = resumed.place(unflatten(resumed.shapes, flatten(states), None))
     assert text(began, states).as_text() == text(resumed, loaded).as_text()
+
+
+def test_a_seed_is_taken_out_of_the_device_that_it_lies_on_by_no_program_for_all(monkeypatch):
+    """Devices that wait for each other would end the process if one of them gets no core."""
+    mesh = jax.make_mesh((2,), ("seeds",), axis_types=(AxisType.Auto,))
+    over = NamedSharding(mesh, PartitionSpec("seeds"))
+    keys, rows = jax.random.split(jax.random.key(0), 4), np.arange(12.0).reshape(4, 3)
+    spread = jax.device_put((keys, rows, np.arange(4)), over)
+    monkeypatch.setattr(type(spread[1]), "__getitem__", _only_of_one_device(type(spread[1])))
+    for k in range(4):
+        key, row, number = take_seed(spread, k)
+        assert row.devices() == {jax.devices()[0]}
+        np.testing.assert_array_equal(row, rows[k])
+        np.testing.assert_array_equal(jax.random.key_data(key), jax.random.key_data(keys)[k])
+        assert int(number) == k
+    with pytest.raises(IndexError, match="seed 4 of 4"):
+        take_seed(spread, 4)
+
+
+def _only_of_one_device(kind):
+    whole = kind.__getitem__
+
+    def taken(array, index):
+        assert len(array.devices()) == 1
+        return whole(array, index)
+
+    return taken

@@ -217,11 +217,22 @@ def too_few_devices(program: Program, num_seeds: int) -> list[str]:
 
 
 def take_seed(states: Any, index: int) -> Any:
-    """The state of one seed out of the stacked states of a run."""
+    """The state of one seed out of the stacked states of a run, on one device.
+
+    A row of an array that is spread over devices is taken out of the part that it lies in. Indexing
+    the whole would be a program for all devices, which wait for each other, and XLA ends the
+    process if one of them is not given a core for 40 seconds.
+    """
 
     def take(leaf: Any) -> Any:
         # A number taken out of an array of NumPy's is no array any more.
-        return np.asarray(leaf[index]) if isinstance(leaf, np.ndarray) else leaf[index]
+        if isinstance(leaf, np.ndarray):
+            return np.asarray(leaf[index])
+        for part in leaf.addressable_shards:
+            rows = range(*part.index[0].indices(leaf.shape[0]))
+            if index in rows:
+                return jax.device_put(part.data[index - rows.start], jax.devices()[0])
+        raise IndexError(f"seed {index} of {leaf.shape[0]}")
 
     return jax.tree.map(take, states)
 
