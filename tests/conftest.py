@@ -10,6 +10,12 @@ import tempfile
 os.environ["ENIAC_CACHE"] = tempfile.mkdtemp(prefix="eniac-tests-")
 atexit.register(shutil.rmtree, os.environ["ENIAC_CACHE"], ignore_errors=True)
 
+# What is compiled here runs for a moment: two thirds of the compiler's time go into what would make
+# it faster. The numbers are the same but for rounding. `XLA_FLAGS= pytest ...` does as users have it.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+)
+
 import typed  # noqa: E402, and before anything of eniac
 
 typed.install()
@@ -30,6 +36,10 @@ from rich.console import Console  # noqa: E402
 import toy  # noqa: E402
 from eniac import Config, Evaluation  # noqa: E402
 from eniac.algorithms import ALGORITHMS  # noqa: E402
+from eniac.runs import program  # noqa: E402
+
+if os.environ["XLA_FLAGS"]:
+    program._ON_CPU = program._ONCE_ON_CPU  # runs are short as well
 
 
 @pytest.fixture

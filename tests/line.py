@@ -12,9 +12,6 @@ from eniac.envs import Environment, Step
 from eniac.policies import actor_critic
 from eniac.updates.ppo import PPO, Rows
 
-# Compiling takes longer than running here, and half as long if nothing is optimised.
-OPTIONS = {"xla_backend_optimization_level": 0}
-
 
 class Line(Environment):
     """Sees how many steps were taken since the reset, and a number drawn at it; pays the action.

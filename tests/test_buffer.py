@@ -25,7 +25,6 @@ from eniac.buffer import (
 )
 from eniac.errors import ConfigError
 from eniac.spaces import PairEncoder, Spaces
-from line import OPTIONS
 
 BOX = Spaces(
     Box(np.array([-1.0, 0.0]), np.array([1.0, np.inf]), dtype=np.float64),
@@ -36,7 +35,7 @@ MIXED = Spaces(Dict(near=Box(-1.0, 1.0, (2,), np.float32), room=Discrete(3)), Di
 PICTURES = Spaces(Box(0, 255, (16, 16, 3), np.uint8), Discrete(2))
 KEY = jax.random.key(0)
 ROWS = 10  # of every array of pairs that hypothesis adds, so that all examples share a program
-add = jax.jit(Buffer.add, compiler_options=OPTIONS)
+add = jax.jit(Buffer.add)
 keep = jax.jit(keep_probabilities)
 
 
@@ -204,7 +203,7 @@ def overflowing(seeds=40, num=500, times=6, capacity=800):
         return jax.lax.scan(one, start, (jnp.arange(times), keys, visits))[0]
 
     # A loop and not a vmap, under which nothing would be skipped.
-    fill_all = jax.jit(lambda keys: jax.lax.map(fill, keys), compiler_options=OPTIONS)
+    fill_all = jax.jit(lambda keys: jax.lax.map(fill, keys))
     keys = jax.random.split(jax.random.key(1), seeds)
     return fill_all(keys), jax.tree.map(np.asarray, everything)
 
@@ -261,7 +260,7 @@ def test_a_pair_seen_once_among_ten_thousand_copies_of_another_is_kept(spaces):
         return jax.lax.scan(one, start, (jnp.arange(10), jnp.arange(10) == 3))[0]
 
     keys = jax.random.split(jax.random.key(2), 5)
-    buffers = jax.jit(lambda keys: jax.lax.map(fill, keys), compiler_options=OPTIONS)(keys)
+    buffers = jax.jit(lambda keys: jax.lax.map(fill, keys))(keys)
     leaf = jax.tree.leaves(buffers.pairs.observation)[0]
     odd = np.asarray(leaf).reshape(5, capacity, -1).max(axis=-1) > 0
     weight = np.where(odd, buffers.weight, 0)

@@ -21,7 +21,6 @@ from eniac.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from eniac.runs.identity import Origin
 from eniac.runs.progress import Progress
 from eniac.spaces import Spaces
-from line import OPTIONS
 
 SPACES = Spaces(Box(-1.0, 1.0, (2,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
 CAPACITY = 4
@@ -176,7 +175,7 @@ def test_log_det_prefers_the_policy_that_covers_all_directions():
 
 RULES = {"uniform": Uniform(), "log-det": LogDet(features=16)}
 ROWS = 40
-weigh = jax.jit(lambda rule, *args: rule.weigh(*args), static_argnums=0, compiler_options=OPTIONS)
+weigh = jax.jit(lambda rule, *args: rule.weigh(*args), static_argnums=0)
 
 
 def visits(seed, scale=1.0, num=ROWS):
@@ -314,7 +313,7 @@ def test_a_cover_is_weighed_by_a_rule_with_what_the_rule_knows_in_it(name):
     memory = rule.init(jax.random.key(0), SPACES, CAPACITY)
     cover = Cover.empty(policy(0), CAPACITY, memory)
 
-    @functools.partial(jax.jit, static_argnums=0, compiler_options=OPTIONS)
+    @functools.partial(jax.jit, static_argnums=0)
     def extend(rule, cover, policy, pairs):
         return cover.add(policy).weighed_by(rule, jax.random.key(1), pairs, ROWS)
 

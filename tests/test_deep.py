@@ -21,7 +21,7 @@ from eniac.bonuses.width import Width
 from eniac.cover import LogDet, Uniform
 from eniac.envs import make
 from eniac.sampling.base import Evaluation
-from line import ENV, OPTIONS, Line, Recorder
+from line import ENV, Line, Recorder
 
 DEEP = [name for name, row in ALGORITHMS.items() if isinstance(row, DeepSpec)]
 NUM_ENVS, TIME, UPDATES = 4, 6, 2
@@ -70,9 +70,7 @@ class Run:
 
     def __init__(self, config, env, until=np.inf):
         self.learner = build(config, make(env, horizon=8))
-        self.epoch = jax.jit(
-            lambda state: epoch(self.learner, state, until), compiler_options=OPTIONS
-        )
+        self.epoch = jax.jit(lambda state: epoch(self.learner, state, until))
         self.states = [jax.jit(self.learner.init)(0)]
         self.metrics = []
         for _ in range(EPOCHS):
@@ -256,7 +254,7 @@ def test_rnd_learns_in_every_epoch_and_its_target_stays(rnd):
 def stopping():
     """PPO where every return is at least -1, with a limit that decides when it is traced."""
     learner = build(tiny("ppo", rounds=3), make("DeepSea-4"))
-    run = jax.jit(lambda state, until: epoch(learner, state, until), compiler_options=OPTIONS)
+    run = jax.jit(lambda state, until: epoch(learner, state, until))
     return jax.jit(learner.init)(0), run
 
 
@@ -349,8 +347,7 @@ def test_the_exploring_policy_earns_what_the_two_combine_to_and_the_exploiting_o
             state,
             (actor, envs, explores, jnp.asarray(False), jax.random.key(1)),
             (state.bonus, state.queries, state.nonfinite),
-        ),
-        compiler_options=OPTIONS,
+        )
     )
     for explores in (True, False):
         improved, _, (bonus, _, _), metrics = run(jnp.asarray(explores))

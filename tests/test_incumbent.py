@@ -35,7 +35,7 @@ from eniac.sampling import make_sampler
 from eniac.sampling.base import Episodes, Evaluation
 from eniac.updates.ppo import PPO
 from envs.counting import Counting
-from line import ENV, OPTIONS, around
+from line import ENV, around
 
 # Records
 
@@ -334,7 +334,7 @@ class Sea:
     def __init__(self, config):
         self.env = make(f"DeepSea-{SIZE}")
         self.config, self.learner = config, config.build(self.env, self.env, Evaluation(episodes=9))
-        run = jax.jit(lambda state: epoch(self.learner, state, np.inf), compiler_options=OPTIONS)
+        run = jax.jit(lambda state: epoch(self.learner, state, np.inf))
         self.states, self.metrics = [jax.jit(self.learner.init)(0)], []
         for _ in range(EPOCHS):
             state, metrics = run(self.states[-1])
@@ -432,7 +432,7 @@ def test_every_step_that_is_taken_to_choose_is_counted(sea):
 
 def test_rounds_that_are_left_out_leave_the_incumbent(sea):
     """After a round that is good enough: the state has the incumbent of that round."""
-    run = jax.jit(lambda state, until: epoch(sea.learner, state, until), compiler_options=OPTIONS)
+    run = jax.jit(lambda state, until: epoch(sea.learner, state, until))
     _, all_rounds = run(sea.states[0], np.inf)
     stopped, metrics = run(sea.states[0], -99.0)
     assert metrics["ran"].tolist() == [True, False]

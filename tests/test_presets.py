@@ -19,7 +19,6 @@ from eniac.envs import make
 from eniac.incumbent import IncumbentRule
 from eniac.networks import DEPTHS
 from eniac.sampling.base import Evaluation
-from line import OPTIONS
 
 # Table 1, "ENIAC Width Training Hyperparameters": 2-layer, 4-layer, 6-layer.
 WIDTH = {
@@ -248,7 +247,7 @@ def paper_eniac():
     )
     env = make("DeepSea-3")
     learner = settings.build(env, env, Evaluation(episodes=2))
-    run = jax.jit(lambda state: epoch(learner, state, jnp.inf), compiler_options=OPTIONS)
+    run = jax.jit(lambda state: epoch(learner, state, jnp.inf))
     states, metrics = [jax.jit(learner.init)(0)], []
     for _ in range(2):
         state, reported = run(states[-1])

@@ -12,28 +12,16 @@ from gymnasium import spaces
 from eniac.algorithms import ALGORITHMS
 from eniac.bonuses.base import Bonus, BonusRule
 from eniac.envs.names import env_from
-from eniac.sampling.base import Evaluation, Trajectory
+from eniac.sampling.base import Evaluation
 from eniac.visits import first_visits
+from rollouts import rollout
 
 TIME, ENVS = 40, 6
 
 
-def rollout(seed, observation, on_policy=None):
-    rng = np.random.default_rng(seed)
-    shape = (TIME, ENVS)
-    number = jnp.zeros(shape)
-    return Trajectory(
-        observation=observation,
-        action=jnp.zeros(shape, jnp.int32),
-        log_prob=number,
-        value=number,
-        next_value=number,
-        reward=number,
-        terminated=jnp.asarray(rng.random(shape) < 0.05),
-        truncated=jnp.asarray(rng.random(shape) < 0.05),
-        on_policy=jnp.ones(shape, bool) if on_policy is None else jnp.asarray(on_policy),
-        num_steps=jnp.asarray(TIME * ENVS),
-    )
+def visits(seed, observation, on_policy=None):
+    ends = np.random.default_rng(seed).random((2, TIME, ENVS)) < 0.05
+    return rollout(observation, jnp.zeros((TIME, ENVS), jnp.int32), ends, on_policy)
 
 
 def slowly(seen):
@@ -71,7 +59,7 @@ def observations(kind, rng):
 def test_it_is_what_a_set_of_the_episode_says(kind, rolls_in):
     rng = np.random.default_rng(0)
     on_policy = rng.random((TIME, ENVS)) < 0.7 if rolls_in else None
-    seen = rollout(1, observations(kind, rng), on_policy)
+    seen = visits(1, observations(kind, rng), on_policy)
     found = np.asarray(jax.jit(first_visits)(seen))
     np.testing.assert_array_equal(found, slowly(seen))
     assert 0.2 < found.mean() < 0.9
@@ -118,7 +106,7 @@ def test_only_first_visits_are_paid_where_observations_have_no_floats(env, asked
     learner = settings.build(given, given, Evaluation(episodes=2))
     rng = np.random.default_rng(3)
     dtype = env.observation_space.dtype
-    seen = rollout(4, jnp.asarray(rng.integers(0, 2, (TIME, ENVS, 3)), dtype))
+    seen = visits(4, jnp.asarray(rng.integers(0, 2, (TIME, ENVS, 3)), dtype))
     bonus = settings.bonus.init(jax.random.key(0), learner.sampler.spaces, (4,))
     actor = learner.new_actor(jax.random.key(1))
     keys = list(jax.random.split(jax.random.key(2), 3))

@@ -26,9 +26,8 @@ from eniac.bonuses import (
 )
 from eniac.buffer import Buffer, Pairs, take
 from eniac.policies import actor_critic
-from eniac.sampling.base import Trajectory
 from eniac.spaces import Spaces
-from line import OPTIONS
+from rollouts import rollout
 
 HIDDEN = (16, 16)
 NUM = 64
@@ -58,7 +57,7 @@ SPACES = {
     "dict": Spaces(Dict(place=Box(-1.0, 1.0, (2,), np.float32), room=Discrete(4)), Discrete(2)),
     "picture": Spaces(Box(0, 255, (16, 16, 1), np.uint8), Discrete(2)),
 }
-add = jax.jit(Buffer.add, compiler_options=OPTIONS)
+add = jax.jit(Buffer.add)
 NAMES = [
     # Convolutions take minutes of a CPU.
     pytest.param((rule, spaces), marks=[pytest.mark.slow] * (spaces == "picture"))
@@ -117,10 +116,8 @@ class Case:
 
     def __init__(self, rule_name, spaces_name):
         self.rule, self.spaces = RULES[rule_name], SPACES[spaces_name]
-        self.spaces_name, self.options = spaces_name, OPTIONS
+        self.spaces_name = spaces_name
         if spaces_name == "picture":
-            # Convolutions are what takes the time, and ten times as much if nothing is optimised.
-            self.options = None
             if isinstance(self.rule, Width):
                 self.rule = replace(self.rule, outer=15, inner=4)
             if isinstance(self.rule, RND):
@@ -134,8 +131,8 @@ class Case:
         ))  # fmt: skip
         self.buffer = Buffer.empty(self.spaces, 2 * NUM).add(KEY, self.seen, NUM, 0)
         self.before = self.rule.init(jax.random.key(0), self.spaces, HIDDEN)
-        self.fit = jax.jit(self.rule.fit, compiler_options=self.options)
-        self.update = jax.jit(self.rule.update_online, compiler_options=self.options)
+        self.fit = jax.jit(self.rule.fit)
+        self.update = jax.jit(self.rule.update_online)
         self.fitted = self.fit(KEY, self.before, self.buffer, self.queries)
         self.after = self.update(KEY, self.fitted, self.seen, jnp.asarray(NUM))
 
@@ -242,9 +239,7 @@ def test_a_buffer_that_was_subsampled_does_as_well(case):
         pytest.skip("does not read the buffer")
     buffer = subsampled(case.spaces_name)
     assert float(jnp.max(buffer.weight)) > 1
-    bonus = jax.jit(case.rule.fit, compiler_options=case.options)(
-        KEY, case.before, buffer, case.queries
-    )
+    bonus = jax.jit(case.rule.fit)(KEY, case.before, buffer, case.queries)
     assert values(bonus, case.unseen).mean() > 1.25 * values(bonus, case.seen).mean()
 
 
@@ -255,7 +250,7 @@ def test_it_is_higher_where_nobody_was(case):
     if isinstance(case.rule, Episodic):
         # Two episodes: one stays in a state, and is paid once; the other is always elsewhere.
         there = jax.tree.map(lambda x: jnp.stack([x[jnp.zeros(4, int)], x[:4]], 1), case.seen)
-        stays, moves = np.asarray(case.after.along(rollout(there, 4, 2))).T
+        stays, moves = np.asarray(case.after.along(rollout(*there))).T
         np.testing.assert_array_equal(stays[0], moves[0])
         assert np.all(stays[1:] < 0.2 * stays[0])
         return
@@ -277,21 +272,8 @@ def test_a_rule_says_what_it_reads(case):
         assert all(same) == (not does)
 
 
-def rollout(pairs, time, envs):
-    """`pairs`, of these leading axes, as what a rollout saw: one episode in each environment."""
-    number, truth = jnp.zeros((time, envs)), jnp.zeros((time, envs), bool)
-    return Trajectory(
-        *pairs,
-        *(number,) * 4,
-        terminated=truth,
-        truncated=truth,
-        on_policy=~truth,
-        num_steps=jnp.asarray(time * envs),
-    )
-
-
 def test_what_a_rollout_earns_is_the_bonus_of_its_pairs_or_less_where_the_episode_knows_them(case):
-    seen = rollout(jax.tree.map(lambda x: x.reshape((16, 4, *x.shape[1:])), case.unseen), 16, 4)
+    seen = rollout(*jax.tree.map(lambda x: x.reshape((16, 4, *x.shape[1:])), case.unseen))
     earned = np.asarray(jax.jit(lambda b, s: b.along(s))(case.after, seen))
     alone = values(case.after, case.unseen).reshape(16, 4)
     assert earned.shape == (16, 4)

@@ -14,7 +14,6 @@ from eniac.bonuses.counts import Counts, hashed
 from eniac.buffer import Buffer, Pairs, take
 from eniac.errors import ConfigError
 from eniac.spaces import Spaces, canonical, emitted
-from line import OPTIONS
 
 GRID = Box(0, 10, (7, 7, 3), np.uint8)
 SPACES = {
@@ -53,7 +52,7 @@ def fitted(rule, spaces, pairs, weight=None):
     if weight is not None:
         buffer = replace(buffer, weight=buffer.weight.at[:num].set(weight))
     bonus = rule.init(jax.random.key(1), spaces, (8,))
-    return jax.jit(rule.fit, compiler_options=OPTIONS)(jax.random.key(2), bonus, buffer, pairs)
+    return jax.jit(rule.fit)(jax.random.key(2), bonus, buffer, pairs)
 
 
 @pytest.mark.parametrize("kind", SPACES)

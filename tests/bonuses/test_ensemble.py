@@ -12,7 +12,6 @@ from eniac.bonuses.ensemble import Ensemble, units
 from eniac.buffer import Buffer, Pairs, take
 from eniac.errors import ConfigError
 from eniac.spaces import PairEncoder, Spaces
-from line import OPTIONS
 
 SPACES = Spaces(Box(-1.0, 1.0, (2,), np.float32), Discrete(2))
 HIDDEN = (16, 16)
@@ -33,7 +32,7 @@ SEEN = some(0, -1, 0)
 def bonus():
     buffer = Buffer.empty(SPACES, NUM).add(jax.random.key(0), SEEN, NUM, 0)
     start = RULE.init(jax.random.key(1), SPACES, HIDDEN)
-    return jax.jit(RULE.fit, compiler_options=OPTIONS)(jax.random.key(2), start, buffer, SEEN)
+    return jax.jit(RULE.fit)(jax.random.key(2), start, buffer, SEEN)
 
 
 def test_the_bonus_is_the_standard_deviation_of_what_members_leave_of_their_priors(bonus):
@@ -107,6 +106,6 @@ def test_one_pair_alone_is_learned():
     one = take(SEEN, jnp.zeros(NUM, int))
     buffer = Buffer.empty(SPACES, NUM).add(jax.random.key(0), one, NUM, 0)
     start = RULE.init(jax.random.key(1), SPACES, HIDDEN)
-    bonus = jax.jit(RULE.fit, compiler_options=OPTIONS)(jax.random.key(2), start, buffer, one)
+    bonus = jax.jit(RULE.fit)(jax.random.key(2), start, buffer, one)
     assert float(bonus(*take(one, 0))) < 0.01
     assert np.mean(jax.vmap(bonus)(*some(3, 0.5, 1))) > 0.2

@@ -15,32 +15,21 @@ from eniac.bonuses.episodic import Episodic, EpisodicWidth
 from eniac.buffer import Pairs
 from eniac.errors import ConfigError
 from eniac.runs.log import read_records
-from eniac.sampling.base import Trajectory, flat
+from eniac.sampling.base import flat
 from eniac.spaces import Spaces
-from line import OPTIONS
+from rollouts import rollout
 
 SPACES = Spaces(Box(-1.0, 1.0, (2,), np.float32), Discrete(3))
 RULE = Episodic(features=12, ridge=0.3, coefficient=2.0)
 TIME, ENVS = 40, 5
 
 
-def rollout(seed, on_policy=None):
+def visits(seed, on_policy=None):
     """States of a small grid, so that some come back; episodes that end and are cut."""
     rng = np.random.default_rng(seed)
-    shape = (TIME, ENVS)
-    number = jnp.zeros(shape)
-    return Trajectory(
-        observation=jnp.asarray(rng.integers(-1, 2, (*shape, 2)), jnp.float32),
-        action=jnp.asarray(rng.integers(0, 3, shape), jnp.int32),
-        log_prob=number,
-        value=number,
-        next_value=number,
-        reward=number,
-        terminated=jnp.asarray(rng.random(shape) < 0.08),
-        truncated=jnp.asarray(rng.random(shape) < 0.08),
-        on_policy=jnp.ones(shape, bool) if on_policy is None else jnp.asarray(on_policy),
-        num_steps=jnp.asarray(TIME * ENVS),
-    )
+    observation = jnp.asarray(rng.integers(-1, 2, (TIME, ENVS, 2)), jnp.float32)
+    action = jnp.asarray(rng.integers(0, 3, (TIME, ENVS)), jnp.int32)
+    return rollout(observation, action, rng.random((2, TIME, ENVS)) < 0.08, on_policy)
 
 
 def slowly(bonus, seen, coefficient, ridge):
@@ -74,7 +63,7 @@ def test_it_is_the_elliptical_norm_of_the_episode_so_far(bonus, rolls_in):
     on_policy = None
     if rolls_in:
         on_policy = np.arange(TIME)[:, None] >= np.random.default_rng(1).integers(0, TIME, ENVS)
-    seen = rollout(0, on_policy)
+    seen = visits(0, on_policy)
     earned = jax.jit(lambda b, s: b.along(s))(bonus, seen)
     exact = slowly(bonus, seen, 2.0, 0.3)
     np.testing.assert_allclose(earned, exact, rtol=2e-3, atol=1e-5)
@@ -83,7 +72,7 @@ def test_it_is_the_elliptical_norm_of_the_episode_so_far(bonus, rolls_in):
 
 
 def test_compiled_and_not_compiled_are_the_same(bonus):
-    seen = rollout(2)
+    seen = visits(2)
     numpys = jax.tree.map(np.asarray, seen)
     np.testing.assert_allclose(
         bonus.along(numpys), jax.jit(lambda b, s: b.along(s))(bonus, seen), rtol=1e-4, atol=1e-6
@@ -91,7 +80,7 @@ def test_compiled_and_not_compiled_are_the_same(bonus):
 
 
 def test_the_first_state_of_an_episode_pays_the_coefficient_and_the_same_one_again_little(bonus):
-    seen = rollout(3)
+    seen = visits(3)
     still = seen._replace(observation=jnp.zeros_like(seen.observation))
     earned = np.asarray(bonus.along(still))
     ended = np.asarray(seen.terminated | seen.truncated)
@@ -105,7 +94,7 @@ def test_after_thousands_of_steps_in_one_episode_it_is_still_right(bonus):
     """C^-1 is changed step by step in 32 bits, and errors could add up."""
     rng = np.random.default_rng(5)
     length = 3000
-    seen = rollout(0)
+    seen = visits(0)
     long = jax.tree.map(lambda x: jnp.zeros((length, 1, *x.shape[2:]), x.dtype), seen._replace(
         num_steps=jnp.zeros((1, 1))))  # fmt: skip
     long = long._replace(
@@ -120,10 +109,10 @@ def test_after_thousands_of_steps_in_one_episode_it_is_still_right(bonus):
 
 def test_the_kernel_is_as_wide_as_the_first_rollout_and_stays(bonus):
     first, second = (
-        Pairs(flat(rollout(seed).observation) * scale, flat(rollout(seed).action))
+        Pairs(flat(visits(seed).observation) * scale, flat(visits(seed).action))
         for seed, scale in ((0, 1.0), (1, 7.0))
     )
-    update = jax.jit(RULE.update_online, compiler_options=OPTIONS)
+    update = jax.jit(RULE.update_online)
     none = update(jax.random.key(0), bonus, first, jnp.asarray(0))
     assert not bool(none.features.chosen)
     once = update(jax.random.key(0), bonus, first, jnp.asarray(TIME * ENVS))
@@ -139,7 +128,7 @@ def test_the_product_is_that_of_the_two_bonuses():
     # A width that has not been trained is zero: give it something to say.
     twin = rule.init(jax.random.key(1), SPACES, (8,)).width.f
     bonus = eqx.tree_at(lambda b: b.width.twin, bonus, twin)
-    seen = rollout(0)
+    seen = visits(0)
     width = jax.vmap(jax.vmap(bonus.width))(seen.observation, seen.action)
     np.testing.assert_allclose(
         bonus.along(seen), width * slowly(bonus.episodic, seen, 1.0, 0.3), rtol=5e-3, atol=1e-6

@@ -14,7 +14,6 @@ from eniac.buffer import Buffer, Pairs, take
 from eniac.errors import ConfigError
 from eniac.policies import actor_critic
 from eniac.spaces import Spaces
-from line import OPTIONS
 
 SPACES = Spaces(Box(-2.0, 2.0, (3,), np.float32), Discrete(3))
 HIDDEN = (12, 7)
@@ -143,7 +142,7 @@ def test_nothing_but_the_critic_decides_its_features():
     visits = some(0)
     critic = actor_critic(jax.random.key(4), *SPACES, HIDDEN)
     buffer = Buffer.empty(SPACES, NUM).add(jax.random.key(0), visits, NUM, 0)
-    fit = jax.jit(RULE.fit, compiler_options=OPTIONS)
+    fit = jax.jit(RULE.fit)
     first, second = (
         fit(jax.random.key(seed), RULE.with_critic(RULE.init(jax.random.key(seed), SPACES, HIDDEN),
         critic), buffer, visits)

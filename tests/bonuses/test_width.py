@@ -16,7 +16,6 @@ from gymnasium.spaces import Box, Discrete
 from eniac.bonuses.width import Width, WidthQuality, judge, moments
 from eniac.buffer import Buffer, Pairs
 from eniac.spaces import PairEncoder, Spaces
-from line import OPTIONS
 
 SPACES = Spaces(Box(-1.0, 1.0, (2,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
 HIDDEN = (16, 16)
@@ -33,10 +32,7 @@ CONSTRAINED = Width(
 )
 LAGRANGIAN = replace(CONSTRAINED, training="lagrangian", normaliser="max", reinitialise=False)
 BRIEF = replace(LAGRANGIAN, outer=2)
-fit, train = (
-    jax.jit(method, static_argnums=0, compiler_options=OPTIONS)
-    for method in (Width.fit, Width.train)
-)
+fit, train = (jax.jit(method, static_argnums=0) for method in (Width.fit, Width.train))
 
 
 def points(seed, num, low, high):
@@ -486,7 +482,7 @@ def test_encodings_that_are_too_many_are_a_random_part_of_them(width, monkeypatc
     # 200 rows of two numbers each, of the 800 in the buffer and the 400 queries.
     monkeypatch.setattr("eniac.bonuses.width.MAX_FLOATS", 400)
     bonus = jax.jit(
-        lambda *args: CONSTRAINED.fit(*args), compiler_options=OPTIONS
+        lambda *args: CONSTRAINED.fit(*args)
     )(jax.random.key(2), first(CONSTRAINED), holding(LEFT), QUERY)  # fmt: skip
     visited, unvisited = values(bonus.width, LEFT), values(bonus.width, RIGHT)
     assert unvisited.mean() > 10 * visited.mean()

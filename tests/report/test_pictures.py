@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import shutil
-from functools import partial
 
 import gymnasium
 import jax
@@ -46,8 +45,7 @@ def _make(algorithm, env, folder, policies, seeds=1):
         state, samples = learner.visit(state)
         return learner.extend(learner.merge(state, samples), samples)
 
-    # Run once: the compiler's time is all that counts.
-    @partial(jax.jit, compiler_options={"xla_backend_optimization_level": "0"})
+    @jax.jit
     def start(seed):
         state = learner.init(seed)
         return jax.lax.fori_loop(0, policies, lambda _, s: visited(s), state) if policies else state

@@ -15,7 +15,7 @@ from eniac.cover import Cover, Uniform
 from eniac.sampling.base import Evaluation, RollIn, on_policy_first
 from eniac.sampling.compiled import CompiledSampler
 from eniac.updates.ppo import PPO
-from line import ENV, OPTIONS, Line, Recorder, around
+from line import ENV, Line, Recorder, around
 
 MEANS = (-1.0, 0.0, 1.0)
 OURS = 0.5
@@ -219,8 +219,7 @@ def recorded(env, episodes):
             state,
             (actor, take(state.envs, 0), explores, jnp.asarray(False), key),
             (state.bonus, state.queries, state.nonfinite),
-        ),
-        compiler_options=OPTIONS,
+        )
     )
     actor, envs, _, _ = run(jax.random.key(1))
     rows, num = actor.memory
