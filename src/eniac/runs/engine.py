@@ -30,7 +30,7 @@ from eniac.runs.folder import CONFIG, check_out, clear, remove_empty
 from eniac.runs.identity import Origin, Owner, changed, fingerprint, made_with, new_run
 from eniac.runs.load import NO_MANIFEST, Run, edits_of, load_asked, load_config
 from eniac.runs.lock import Writer
-from eniac.runs.log import Logs
+from eniac.runs.log import METRICS, Logs, Record, read_records
 from eniac.runs.manifest import Manifest, ended_well, owner_of, read_manifest
 from eniac.runs.program import make_program, too_few_devices
 from eniac.runs.progress import Progress, rules_met, verdicts
@@ -331,6 +331,12 @@ class _Session(Session):
     def log(self, epoch: Epoch) -> bool:
         self._logs.write(epoch.records, epoch.timing)
         return True
+
+    def history(self) -> list[Record]:
+        try:
+            return read_records(self.folder / METRICS)
+        except RunError:
+            return []  # whoever goes on need not read what was logged
 
     def keep(self) -> None:
         """Saves the states, unless they are saved already."""
