@@ -54,7 +54,8 @@ def tiny(name, **changes):
         "visit_envs": 4,
         "capacity": CAPACITY,
         "exploit_from": EXPLOIT_FROM,
-        "update": replace(config.update, minibatch=16, passes=1),
+        "update": replace(config.update, minibatch=16, passes=1, gamma=0.99),
+        "extra_rounds": 0,
         "incumbent": NO_INCUMBENT,  # that is test_incumbent.py's
     }
     return replace(config, **(settings | changes))
@@ -270,6 +271,18 @@ def test_rounds_after_one_that_is_good_enough_are_left_out(stopping):
     assert not same(stopped.actors, whole.actors)
 
 
+def test_in_environments_of_its_own_an_exploiting_policy_has_no_roll_ins():
+    config = replace(SETTINGS, num_envs=8, roll_in=RollInRule(share=1.0, alone=0.5, group=2))
+    learner = build(replace(config, update=replace(config.update, gamma=0.99)), make("DeepSea-4"))
+    cover = jax.jit(learner.init)(0).cover.add(take(jax.jit(learner.init)(0).actors, 0).policy)
+    for key in jax.random.split(jax.random.key(0), 5):
+        explores = learner.draw_roll_in(key, cover, jnp.asarray(True))
+        exploits = learner.draw_roll_in(key, cover, jnp.asarray(False))
+        assert explores.happens.tolist() == [True] * 4
+        assert exploits.happens.tolist() == [False, False, True, True]
+        assert exploits.length[:2].tolist() == [0, 0]
+
+
 def test_an_epoch_is_a_function_of_its_state(stopping):
     start, run = stopping
     one, other = (run(start, np.inf) for _ in range(2))
@@ -368,6 +381,7 @@ SETTINGS = tiny("eniac")
         ({"exploit_from": -1}, "exploit_from is -1; it must be 0 or more"),
         ({"restart": -1}, "restart is -1; it must be 0 or more"),
         ({"capacity": 0}, "capacity is 0; it must be 1 or more"),
+        ({"extra_rounds": -1}, "extra_rounds is -1; it must be 0 or more"),
         ({"visit_steps": 0}, "visit_steps is 0; it must be 1 or more"),
         ({"buffer_rows": 0}, "buffer_rows is 0; it must be 1 or more"),
         ({"combine": "sum"}, "combine is 'sum'; it must be one of 'max', 'add', 'bonus'"),
@@ -384,6 +398,7 @@ def test_impossible_settings_are_refused(changes, message):
     ("changes", "message"),
     [
         ({"share": 1.1}, r"roll_in.share is 1.1; it must be in \[0, 1\]"),
+        ({"alone": -0.1}, r"roll_in.alone is -0.1; it must be in \[0, 1\]"),
         ({"epsilon": 1.0}, r"roll_in.epsilon is 1.0; it must be in \[0, 1\)"),
         ({"group": 0}, "roll_in.group is 0; it must be 1 or more"),
         ({"length": "long"}, "roll_in.length is 'long'; it must be one of 'uniform', 'geometric'"),

@@ -139,8 +139,9 @@ def incumbent_with(returns=None, first=None, mean=0.0):
 
 def duel(incumbent, defended, fresh):
     """The challenger's actions are around 1, those of the incumbent around 0."""
-    after = jax.jit(settle)(incumbent, acting(1.0), record_of([defended, fresh]))
+    after, wins = jax.jit(settle)(incumbent, acting(1.0), record_of([defended, fresh]))
     action = after.acting.mode(jnp.zeros(2))
+    assert action[0] > 0.5 or not wins
     return after, bool(action[0] > 0.5)
 
 
@@ -224,8 +225,9 @@ def test_the_look_that_chose_the_challenger_does_not_enter():
     """It looked like 100, and its fresh episodes bring 0.5: less than the incumbent's 1."""
     contest = contest_with([[1.0, 1.0], [0.5, 0.5]])
     before = incumbent_with([1.0, 1.0], [0.0])
-    after, steps = contest.duel(jax.random.key(0), before, acting(1.0), jnp.asarray(100.0))
+    after, wins, steps = contest.duel(jax.random.key(0), before, acting(1.0), jnp.asarray(100.0))
     assert contest.sampler.calls == 1
+    assert not wins
     np.testing.assert_allclose(after.record.mean, 1.0)
     assert int(after.record.episodes) == 4
     assert int(steps) == 4
@@ -234,8 +236,9 @@ def test_the_look_that_chose_the_challenger_does_not_enter():
 def test_there_is_no_duel_where_none_looked_better():
     contest = contest_with()
     before = incumbent_with([1.0, 1.0], [0.0])
-    after, steps = contest.duel(jax.random.key(0), before, acting(1.0), jnp.asarray(1.0))
+    after, wins, steps = contest.duel(jax.random.key(0), before, acting(1.0), jnp.asarray(1.0))
     assert after is before
+    assert not wins
     assert contest.sampler.calls == int(steps) == 0
 
 
@@ -246,11 +249,12 @@ def stacked(*trees):
 def test_the_challenger_is_the_policy_and_the_way_that_looked_best_among_those_that_learn():
     policies = stacked(around(0.25), around(0.75))
     looks = record_of([[[1.0], [2.0]], [[4.0], [3.0]]])
-    for active, mean, greedy, looked in (
-        ((True, True), 0.75, False, 4),
-        ((True, False), 0.25, True, 2),
+    for active, place, mean, greedy, looked in (
+        ((True, True), 1, 0.75, False, 4),
+        ((True, False), 0, 0.25, True, 2),
     ):
-        found, value = challenger(policies, looks, jnp.asarray(active))
+        role, found, value = challenger(policies, looks, jnp.asarray(active))
+        assert int(role) == place
         np.testing.assert_allclose(found.mode(jnp.zeros(2)), [mean], rtol=1e-4)
         assert bool(found.greedy) == greedy
         assert float(value) == looked
@@ -309,6 +313,7 @@ def small(name="pc-pg", **changes):
         "rollout_length": 2 * SIZE,
         "updates_per_round": 3,
         "rounds": 2,
+        "extra_rounds": 0,
         "visit_steps": 12,
         "visit_envs": 4,
         "capacity": EPOCHS,
@@ -433,6 +438,26 @@ def test_rounds_that_are_left_out_leave_the_incumbent(sea):
     assert metrics["ran"].tolist() == [True, False]
     first = np.asarray(all_rounds["incumbent/estimate"])[0]
     np.testing.assert_allclose(stopped.incumbent.record.mean, first)
+
+
+def test_a_policy_goes_on_as_long_as_it_gets_better():
+    sea = Sea(small(rounds=1, extra_rounds=3, incumbent=IncumbentRule(5)))
+    one, more = sea.config.num_envs * sea.config.rollout_length * 3, 0
+    roles = ("explore", "exploit")
+    for metrics in sea.metrics:
+        ran, steps = metrics["ran"], metrics["steps"]
+        goes_on = np.stack([metrics[f"{role}/goes_on"] for role in roles])
+        played = ~np.isnan(np.stack([metrics[f"{role}/sampled_return"] for role in roles]))
+        assert ran[0]
+        for n in np.flatnonzero(ran)[1:]:
+            # A round more for whichever policy got better in the one before, and for no other.
+            assert played[:, n].tolist() == goes_on[:, n - 1].tolist()
+            assert steps[n] // one == goes_on[:, n - 1].sum() > 0
+            more += 1
+        last = np.flatnonzero(ran)[-1]
+        assert last == 3 or not goes_on[:, last].any()
+    assert more > 0
+    assert [int(state.epoch) for state in sea.states] == list(range(EPOCHS + 1))
 
 
 # On the host

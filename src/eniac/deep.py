@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from eniac.algorithms.deep import DeepConfig
 
 
+RISES = 1.1
+"""A bonus is not used up while what the exploring policy earns of it rises by this factor from the
+middle third of a round to the last."""
+
+
 class State(NamedTuple):
     """All that a run is at the end of an epoch.
 
@@ -89,7 +94,7 @@ class DeepLearner:
 
     @property
     def rounds(self) -> int:
-        return self.config.rounds
+        return self.config.rounds + self.config.extra_rounds
 
     def init(self, seed: Any) -> State:
         return self.sampler.pure(self._init)(jnp.asarray(seed, jnp.uint32))
@@ -270,21 +275,25 @@ class DeepLearner:
         return rule.fit(key, rule.with_critic(bonus, critic), state.buffer, queries)
 
     def improve(self, state: State, until: Any) -> tuple[State, Metrics]:
-        """Line 10: rounds in which each policy is improved, and the judged one evaluated."""
+        """Line 10: rounds in which each policy is improved, and the judged one evaluated; then
+        those in which a policy goes on, as long as it got better in the round before."""
+        last = self.config.rounds - 1
 
         def one_round(carry: tuple[Any, Any], number: Array):
-            changing, solved = carry
+            changing, active = carry
+            ran = jnp.any(active)
             changing, metrics = self.sampler.when(
-                ~solved, lambda changing: self.round(state, changing, number), changing
+                ran, lambda changing: self.round(state, changing, number, active), changing
             )
-            ran = ~solved
-            solved = solved | (ran & (metrics.get("return_mean", 0.0) > until))
-            return (changing, solved), metrics | {"ran": ran}
+            solved = metrics.get("return_mean", 0.0) > until
+            better = metrics.pop("better", jnp.zeros_like(active))
+            active = jnp.where(number < last, active, active & better) & ~solved
+            return (changing, active), metrics | {"ran": ran}
 
         shared = (state.bonus, state.queries, state.nonfinite)
         changing = (state.key, state.steps, state.actors, state.envs, state.incumbent, shared)
         (changing, _), metrics = self.sampler.repeat(
-            one_round, (changing, jnp.asarray(False)), jnp.arange(self.config.rounds)
+            one_round, (changing, jnp.ones(len(self.roles), bool)), jnp.arange(self.rounds)
         )
         key, steps, actors, envs, incumbent, (bonus, queries, bad) = changing
         state = state._replace(
@@ -301,9 +310,14 @@ class DeepLearner:
         return state, metrics
 
     def round(
-        self, state: State, changing: tuple[Any, ...], number: Int[Array, ""]
+        self,
+        state: State,
+        changing: tuple[Any, ...],
+        number: Int[Array, ""],
+        active: Bool[Array, " roles"],
     ) -> tuple[tuple[Any, ...], Metrics]:
-        """Each policy improved by `updates_per_round` updates, and the judged one evaluated.
+        """Each of the `active` policies improved by `updates_per_round` updates, and the judged one
+        evaluated. Beside the metrics, `better` says which of them should go on.
 
         `changing` is what a round changes of `state`: the rest is not carried through the loop.
         """
@@ -313,18 +327,19 @@ class DeepLearner:
         keys = jax.random.split(key, 4 + 2 * len(self.roles))
         key, restart_key, judge_key, *role_keys, duel_key = keys
         now = state.epoch * config.rounds + number
-        exploits = jnp.asarray(True)
         if state.cover is not None:
             exploits = now >= config.exploit_from
             if incumbent is not None:
                 exploits = exploits | incumbent.found
             if config.restart:
-                again = exploits & ((now - config.exploit_from) % config.restart == 0)
+                due = (now - config.exploit_from) % config.restart == 0
+                again = exploits & due & (number < config.rounds)
                 fresh = sampler.pure(self.new_actor)
                 exploiting, _ = sampler.when(
                     again, lambda _: (fresh(restart_key), {}), take(actors, 1)
                 )
                 actors = put(actors, 1, exploiting)
+            active = active & jnp.stack([jnp.asarray(True), exploits])
 
         # All policies go through one loop, so that their update is compiled once.
         def one_role(shared: Any, role: tuple[Any, ...]):
@@ -344,7 +359,6 @@ class DeepLearner:
 
         explores = jnp.asarray([True, False][: len(self.roles)])
         fits = (number == 0) & explores
-        active = jnp.stack([jnp.asarray(True), exploits][: len(self.roles)])
         improve_keys = jnp.stack(role_keys[: len(self.roles)])
         look_keys = jnp.stack(role_keys[len(self.roles) :])
         shared, (actors, envs, metrics) = sampler.repeat(
@@ -355,16 +369,21 @@ class DeepLearner:
         bonus, _, bad = shared
         report: Metrics = {"steps": steps + jnp.sum(metrics.pop("steps"))}
         best: Any = take(actors, -1).policy
+        # The exploring policy goes on while it earns more and more of the bonus, the exploiting one
+        # if it has become the best.
+        better = metrics.pop("bonus_rises", jnp.zeros_like(active))
         if incumbent is not None:
             actors, incumbent, told, taken = self.contest.hold(
                 duel_key, incumbent, actors, metrics.pop("looks"), active
             )
             report["steps"] += taken
+            better = better | told.pop("improved")
             report |= told
             best = incumbent.acting
         judged = sampler.evaluate(judge_key, best, self.evaluation)
         report |= {
             "nonfinite": bad,
+            "better": better,
             **sampler.counts(),
             **summary(judged, self.evaluation.first),
             **self.named(metrics),
@@ -372,6 +391,8 @@ class DeepLearner:
         }
         if state.cover is not None:
             report["cover/count"] = state.cover.count
+        if config.extra_rounds:
+            report |= {f"{role}/goes_on": better[i] for i, role in enumerate(self.roles)}
         return (key, jnp.zeros_like(steps), actors, envs, incumbent, shared), report
 
     def named(self, metrics: Metrics) -> Metrics:
@@ -416,7 +437,7 @@ class DeepLearner:
                 envs = sampler.reset(reset_key, envs)
             roll_in = None
             if state.cover is not None:
-                roll_in = sampler.pure(self.draw_roll_in)(roll_key, state.cover)
+                roll_in = sampler.pure(self.draw_roll_in)(roll_key, state.cover, explores)
             envs, seen = sampler.rollout(
                 rollout_key, actor.policy, envs, config.rollout_length, roll_in
             )
@@ -432,6 +453,10 @@ class DeepLearner:
         )
         steps = {"steps": jnp.sum(metrics.pop("steps"))}
         mean = {name: jnp.mean(x) for name, x in metrics.items()}
+        third = num_updates // 3
+        if config.extra_rounds and third and "bonus" in metrics:
+            middle, end = metrics["bonus"][third:-third], metrics["bonus"][-third:]
+            mean["bonus_rises"] = explores & (jnp.mean(end) > RISES * jnp.mean(middle))
         return actor, sampler.park(envs), shared, mean | steps
 
     def learn(
@@ -454,6 +479,7 @@ class DeepLearner:
         }
         scale = actor.scale
         if config.normalise_rewards:
+            assert config.update.gamma is not None
             scale = scale.update(seen, config.update.gamma)
             seen = seen._replace(reward=scale(seen.reward))
         if config.bonus.coefficient:
@@ -507,12 +533,14 @@ class DeepLearner:
         rows = integers(key, (self.num_queries,), num)
         return jax.tree.map(lambda x: x[rows], pairs)
 
-    def draw_roll_in(self, key: PRNGKeyArray, cover: Cover) -> RollIn:
+    def draw_roll_in(self, key: PRNGKeyArray, cover: Cover, explores: Bool[Array, ""]) -> RollIn:
         """How each group of environments begins its trajectory (Algorithm 4)."""
         rule = self.config.roll_in
         groups = self.config.num_envs // rule.group
         share, place, part, coin = jax.random.uniform(key, (4, groups))
         happens = share < rule.share
+        if rule.alone:
+            happens = happens & (explores | (jnp.arange(groups) >= round(rule.alone * groups)))
         longest = self.config.rollout_length
         if not self.config.update.imitate:
             # At least two steps of every trajectory are the current policy's.
@@ -521,6 +549,7 @@ class DeepLearner:
         if rule.length == "geometric":
             # With 1 - gamma, conditioned on leaving those two steps.
             gamma = self.config.update.gamma
+            assert gamma is not None
             length = jnp.log1p(-part * (1 - gamma ** (longest + 1))) / jnp.log(gamma)
         length = jnp.clip(jnp.floor(length).astype(jnp.int32), 0, longest)
         # Somebody has to act by the current policy.

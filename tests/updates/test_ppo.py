@@ -167,7 +167,7 @@ class Counting(PPO):
     def optimiser(self):
         return optax.sgd(1.0)
 
-    def loss(self, policy, rows, weight, entropy=None):
+    def loss(self, policy, rows, weight, entropy=None, unit=1.0):
         total = -jnp.sum(weight * policy.counts[rows.observation])
         return total, dict.fromkeys(METRICS, jnp.zeros(()))
 
@@ -244,6 +244,29 @@ def test_equal_advantages_are_normalised_to_zero():
     np.testing.assert_array_equal(standardise(jnp.full(4, 7.0), jnp.ones(4, bool)), np.zeros(4))
 
 
+@pytest.mark.parametrize("target_scale", [0.1, 30.0])
+def test_a_scaled_error_is_one_over_the_variance_of_its_targets_if_that_is_above_one(
+    policies, target_scale
+):
+    rows = rows_of(policies["softmax"], target_scale=target_scale)
+    unit = max(np.var(np.asarray(rows.target, np.float64)), 1.0)
+    assert (unit > 1) == (target_scale > 1)
+    scaled = run_of(policies["softmax"], rows, scale_targets=True)
+    by_hand = run_of(policies["softmax"], rows, value_weight=0.5 / unit)
+    assert_close(scaled[0], by_hand[0], rtol=1e-3, atol=1e-4)
+    plain = run_of(policies["softmax"], rows)
+    moved = distance(plain[0], scaled[0])
+    assert moved > 0.05 if target_scale > 1 else moved == 0
+
+
+@pytest.mark.parametrize(
+    ("longest", "gamma"), [(None, 0.99), (10, 0.99), (625, 0.992), (1000, 0.995), (10**6, 0.995)]
+)
+def test_a_discount_that_is_left_open_follows_from_the_longest_episode(longest, gamma):
+    assert PPO(gamma=None).resolve(longest).gamma == pytest.approx(gamma)
+    assert PPO(gamma=0.9).resolve(longest).gamma == 0.9
+
+
 # How far an update goes
 
 
@@ -316,6 +339,7 @@ def test_the_defaults_are_the_papers():
         clip=0.2,
         entropy=0.01,
         value_weight=0.5,
+        scale_targets=False,
         minibatch=160,
         passes=5,
         max_clipped=1.0,
@@ -340,8 +364,8 @@ def test_the_defaults_are_the_papers():
         ("minibatch", 0, "1 or more"),
         ("passes", 0, "1 or more"),
         ("max_gradient_norm", 0.0, "above 0"),
-        ("gamma", 1.0, "in [0, 1)"),
-        ("gamma", -0.1, "in [0, 1)"),
+        ("gamma", 1.0, "in [0, 1), or left out"),
+        ("gamma", -0.1, "in [0, 1), or left out"),
         ("gae_lambda", 1.1, "in [0, 1]"),
         ("value_target", "td", "one of 'return', 'gae'"),
     ],

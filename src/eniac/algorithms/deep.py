@@ -41,6 +41,9 @@ class RollInRule:
 
     share: float = 0.8
     """share of trajectories that begin with a policy of the cover"""
+    alone: float = 0.0
+    """share of the environments in which the exploiting policy has no roll-ins: there it learns
+    from whole episodes of its own"""
     length: Literal["uniform", "geometric"] = "uniform"
     """how long it acts: uniform over the trajectory (the paper's program), or geometric with
     1 - gamma (the paper's theory, Algorithm 4), given that the current policy has a turn"""
@@ -53,6 +56,7 @@ class RollInRule:
     def __post_init__(self):
         require_choices(self, "roll_in.")
         require(0 <= self.share <= 1, "roll_in.share", self.share, "in [0, 1]")
+        require(0 <= self.alone <= 1, "roll_in.alone", self.alone, "in [0, 1]")
         require(0 <= self.epsilon < 1, "roll_in.epsilon", self.epsilon, "in [0, 1)")
         require(self.group >= 1, "roll_in.group", self.group, "1 or more")
 
@@ -81,6 +85,9 @@ class DeepConfig(AlgorithmConfig):
     rounds: int = 1
     """rounds of improvement in an epoch, each followed by an evaluation; an epoch adds one policy
     to the cover and has one bonus"""
+    extra_rounds: int = 0
+    """rounds more at most, in which the exploiting policy alone goes on, as long as the round
+    before has made it the incumbent"""
     episodes: EpisodeKind = "continuing"
     """continuing: an environment goes on where the last rollout left it, until its episode ends
     (the paper's program); episodic: every rollout starts from a reset (the paper's text)"""
@@ -141,7 +148,7 @@ class DeepConfig(AlgorithmConfig):
             self.buffer_rows,
             "1 or more, or left out",
         )
-        for name in ("exploit_from", "restart"):
+        for name in ("extra_rounds", "exploit_from", "restart"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         require(
             0 <= self.fit_after < self.updates_per_round,
@@ -256,6 +263,7 @@ class DeepConfig(AlgorithmConfig):
             rollout_length=length,
             visit_envs=visit_envs,
             incumbent=incumbent,
+            update=self.update.resolve(longest),
             roll_in=replace(self.roll_in, group=group),
         )
 
@@ -267,7 +275,7 @@ class DeepConfig(AlgorithmConfig):
         sizes = {
             "num_envs x rollout_length": self.num_envs * self.rollout_length * (row + 2 * 8 + 4),
             "updates_per_round": 12 * 4 * self.updates_per_round,
-            "rounds": 12 * 4 * self.rounds,
+            "rounds": 12 * 4 * (self.rounds + self.extra_rounds),
             **evaluation.memory(spaces),
             **self.update.working_memory(row, self.hidden),
             **self.bonus.working_memory(pair, self.hidden),
@@ -397,10 +405,11 @@ def paper_eniac(depth: int) -> DeepConfig:
 
 
 def our_update(explores: bool = True) -> PPO:
-    """Adam; a critic whose error counts a fiftieth, so that it does not fill a gradient that is cut
-    to norm 5; and where there is a cover, imitation of what its policies did well, and an exploring
-    policy that stays undecided for longer."""
-    settings = PPO(optimizer="adam", value_weight=0.01)
+    """Adam; a critic whose error is measured by the spread of its targets, so that it does not fill
+    a gradient that is cut to norm 5; a discount by the length of episodes; and where there is a
+    cover, imitation of what its policies did well, and an exploring policy that stays undecided for
+    longer."""
+    settings = PPO(optimizer="adam", scale_targets=True, gamma=None)
     return replace(settings, explore_entropy=0.05, imitate=True) if explores else settings
 
 
@@ -423,13 +432,16 @@ def ours(settings: DeepConfig) -> DeepConfig:
 
     Small epochs: a new policy for the cover every 30 updates. The exploring policy earns the bonus
     alone, so that no reward holds it back; the exploiting policy is there for the reward, learns
-    from what the cover did, and goes on from the incumbent. The bonus is fitted before the policy
-    is improved, as in Algorithm 1, and where observations are codes or bytes, it is paid once an
-    episode for each. docs/eniac.md has what each of them brings.
+    from what the cover did, goes on from the incumbent, and alone as long as that makes it the
+    best; in half of its environments it begins where episodes begin. The bonus is fitted before the
+    policy is improved, as in Algorithm 1, and where observations are codes or bytes, it is paid
+    once an episode for each. docs/eniac.md has what each of them brings.
     """
     return replace(
         our_sizes(settings),
         rounds=1,
+        extra_rounds=4,
+        roll_in=replace(settings.roll_in, alone=0.5),
         fit_after=0,
         exploit_from=2,
         capacity=100,

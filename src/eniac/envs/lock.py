@@ -60,7 +60,9 @@ class CombinationLock(Environment):
         self.good_lock = int(seed) % 2
         streams = np.random.SeedSequence(int(seed)).spawn(2)
         codes = [np.random.default_rng(s).integers(NUM_ACTIONS, size=(length, 2)) for s in streams]
-        self.exact = StaticArrays(code=np.stack(codes).astype(np.int32))
+        prize = np.full(2, POOR_PRIZE, np.float32)
+        prize[self.good_lock] = GOOD_PRIZE
+        self.exact = StaticArrays(code=np.stack(codes).astype(np.int32), prize=prize)
 
     @property
     def code(self) -> np.ndarray:
@@ -103,7 +105,7 @@ class CombinationLock(Environment):
         # A fair coin for the good cell is the random start, and the swap with probability 1/2.
         cell = jnp.where(choosing | right, coin, DEAD)
         lock = jnp.where(choosing, jnp.asarray(action >= 5, jnp.int32), state.lock)
-        prize = jnp.where(state.lock == self.good_lock, GOOD_PRIZE, POOR_PRIZE)
+        prize = jnp.asarray(self.exact["prize"])[state.lock]
         pay = jnp.where(state.elapsed >= self.length, prize, -1 / (self.length - 1))
         reward = jnp.where(right, pay, 0.0).astype(jnp.float32)
         state = LockState(state.elapsed + 1, lock, cell)

@@ -117,28 +117,40 @@ class CompiledProgram:
         ) -> tuple[Any, dict[str, Array]]:
             return when(active, lambda state: epoch(learner, state, until), state)
 
-        def over_seeds(function: Callable[..., T], on_cpu: dict[str, Any]) -> Any:
-            def on_a_device(*arguments: Any) -> T:
-                return jax.lax.map(lambda row: function(*row), arguments)
+        def over_seeds(function: Callable[..., Any], row: tuple[Any, ...], on_cpu: Any) -> Any:
+            """`function`, whose arguments for one seed are like `row`, for all seeds."""
+            constants, lifted = with_constants(function, *row)
+
+            def on_a_device(constants: Any, *arguments: Any) -> Any:
+                return jax.lax.map(lambda row: lifted(constants, *row), arguments)
 
             on_a_device.__name__ = f"over_{function.__name__}"
-            return jax.jit(
-                jax.shard_map(
-                    on_a_device, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False
-                ),
-                compiler_options=on_cpu if devices[0].platform == "cpu" else None,
+            mapped = jax.shard_map(
+                on_a_device,
+                mesh=mesh,
+                in_specs=(PartitionSpec(), *(spec for _ in row)),
+                out_specs=spec,
+                check_vma=False,
             )
+            options = on_cpu if devices[0].platform == "cpu" else None
+            return jax.jit(mapped, compiler_options=options), constants
 
-        self._start = over_seeds(start, _ONCE_ON_CPU)
-        self._epoch = over_seeds(one_epoch, _ON_CPU)
-        self.shapes = jax.eval_shape(self._start, self.seeds)
+        seed, state = jnp.zeros((), jnp.uint32), learner.shapes()
+        flag, number = jnp.asarray(True), jnp.zeros(())
+        self._start, self._start_constants = over_seeds(start, (seed,), _ONCE_ON_CPU)
+        self._epoch, self._epoch_constants = over_seeds(one_epoch, (state, flag, number), _ON_CPU)
+        self.shapes = jax.eval_shape(self._start, self._start_constants, self.seeds)
         self._compiled: Any = None
 
     def init(self) -> Any:
         seeds = jax.device_put(self.seeds, self._sharding)
         # As `place` has them: where arrays lie is part of a program, and a run that is resumed has
         # to compile, or find in the cache, the program that it began with.
-        return interruptible(lambda: jax.block_until_ready(self.place(self._start(seeds))))
+
+        def work() -> Any:
+            return jax.block_until_ready(self.place(self._start(self._start_constants, seeds)))
+
+        return interruptible(work)
 
     def place(self, states: Any) -> Any:
         return jax.device_put(states, self._sharding)
@@ -163,7 +175,23 @@ class CompiledProgram:
 
     def _arguments(self, states: Any, active: np.ndarray, until: float | None) -> tuple:
         bound = np.full(len(self.seeds), np.inf if until is None else until, np.float32)
-        return states, *jax.device_put((active, bound), self._sharding)
+        return self._epoch_constants, states, *jax.device_put((active, bound), self._sharding)
+
+
+def with_constants(function: Callable[..., Any], *shapes: Any) -> tuple[list[Any], Any]:
+    """The arrays that `function` has in itself, such as the code of a lock, and the function that
+    takes them as its first argument: one program for all locks of a length, compiled once.
+
+    `shapes` are its arguments, or their shapes.
+    """
+    jaxpr, out = jax.make_jaxpr(function, return_shape=True)(*shapes)
+    structure = jax.tree.structure(out)
+
+    def lifted(constants: list[Any], *arguments: Any) -> Any:
+        leaves = jax.core.eval_jaxpr(jaxpr.jaxpr, constants, *jax.tree.leaves(arguments))
+        return jax.tree.unflatten(structure, leaves)
+
+    return jaxpr.consts, lifted
 
 
 def devices_for(num_seeds: int, num_devices: int) -> int:

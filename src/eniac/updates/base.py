@@ -18,11 +18,17 @@ class UpdateRule(ABC):
     an update that learns from more than the last rollout.
     """
 
-    gamma: float
-    """discount factor"""
+    gamma: float | None
+    """discount factor; None only until the settings are resolved"""
 
     imitate: bool = False
     """whether the steps of a roll-in are learned from too: then it may take a whole rollout"""
+
+    def resolve(self, longest: int | None) -> UpdateRule:
+        """These settings with nothing left open, for episodes of at most `longest` steps, None if
+        that is not known. It may be left out."""
+        del longest
+        return self
 
     def working_memory(self, row: int, hidden: tuple[int, ...]) -> dict[str, int]:
         """Bytes that learning takes at least, beside the rollout and the memory, by setting: for

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -50,6 +50,9 @@ class PPO(UpdateRule):
     """the same for an exploring policy; None: the same"""
     value_weight: float = 0.5
     """weight of the squared error of the critic"""
+    scale_targets: bool = False
+    """measure that error in units of the variance of what the critic is fitted to in the update,
+    where that is above 1: a few large returns do not fill the gradient"""
     minibatch: int = 160
     """rows in a minibatch; the last one of a pass has what is left"""
     passes: int = 5
@@ -64,8 +67,8 @@ class PPO(UpdateRule):
     never"""
     max_gradient_norm: float = 5.0
     """gradients longer than this are shortened to it"""
-    gamma: float = 0.99
-    """discount factor"""
+    gamma: float | None = 0.99
+    """discount factor; None: 1 - 5 / (the longest episode), at least 0.99 and at most 0.995"""
     gae_lambda: float = 0.95
     """lambda of generalised advantage estimation ("tau_GAE")"""
     value_target: Literal["return", "gae"] = "return"
@@ -83,7 +86,8 @@ class PPO(UpdateRule):
             require(getattr(self, name) >= 0, f"update.{name}", getattr(self, name), "0 or more")
         for name in ("minibatch", "passes"):
             require(getattr(self, name) >= 1, f"update.{name}", getattr(self, name), "1 or more")
-        require(0 <= self.gamma < 1, "update.gamma", self.gamma, "in [0, 1)")
+        fits = self.gamma is None or 0 <= self.gamma < 1
+        require(fits, "update.gamma", self.gamma, "in [0, 1), or left out")
         require(0 <= self.gae_lambda <= 1, "update.gae_lambda", self.gae_lambda, "in [0, 1]")
 
     @property
@@ -94,6 +98,11 @@ class PPO(UpdateRule):
             else optax.adam(self.learning_rate, eps=1e-5)
         )
         return clipped(step, self.max_gradient_norm)
+
+    def resolve(self, longest: int | None) -> PPO:
+        if self.gamma is not None:
+            return self
+        return replace(self, gamma=min(max(1 - 5 / (longest or 1), 0.99), 0.995))
 
     def working_memory(self, row: int, hidden: tuple[int, ...]) -> dict[str, int]:
         # The layers forwards and backwards; a key a pass.
@@ -129,8 +138,10 @@ class PPO(UpdateRule):
 
     def rows(self, seen: Trajectory) -> Rows:
         """What PPO learns from in a rollout, times and environments in one axis."""
+        gamma, gae_lambda = self.gamma, self.gae_lambda
+        assert gamma is not None, "settings are resolved before they are used"
         advantage, returns = jax.vmap(
-            lambda one: advantages(one, self.gamma, self.gae_lambda),
+            lambda one: advantages(one, gamma, gae_lambda),
             in_axes=(Trajectory(*(1,) * 9, num_steps=None),),  # pyright: ignore[reportArgumentType]
             out_axes=1,
         )(seen._replace(rolled_in=None))
@@ -146,8 +157,10 @@ class PPO(UpdateRule):
         rows: Rows,
         weight: Float[Array, " rows"],
         entropy: Any = None,
+        unit: Any = 1.0,
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-        """The clipped surrogate, the squared error of the critic and the entropy, added up."""
+        """The clipped surrogate, the squared error of the critic over `unit` and the entropy, added
+        up."""
 
         def row_loss(row: Rows):
             distribution, value = policy(row.observation)
@@ -171,7 +184,7 @@ class PPO(UpdateRule):
         }
         total = (
             parts["policy_loss"]
-            + self.value_weight * parts["value_loss"]
+            + self.value_weight * parts["value_loss"] / unit
             - (self.entropy if entropy is None else entropy) * parts["entropy"]
         )
         return total, parts
@@ -196,17 +209,21 @@ class PPO(UpdateRule):
         count = jnp.asarray(capacity if count is None else count, jnp.int32)
         used = jnp.arange(capacity) < count
         if rows.imitated is None:
+            own = used
             advantage = standardise(rows.advantage, used)
         else:
             own = used & ~rows.imitated
             advantage = standardise(rows.advantage, own, shift=~rows.imitated)
         rows = rows._replace(advantage=advantage)
+        unit = 1.0
+        if self.scale_targets:
+            unit = jnp.maximum(moments(rows.target, own)[1], 1.0)
 
         def step(carry: tuple[Any, ...], index: Array, weight: Array) -> tuple[Any, ...]:
             policy, optimiser_state, _ = carry
             chosen = jax.tree.map(lambda x: x[index], rows)
             gradient, parts = eqx.filter_grad(self.loss, has_aux=True)(
-                policy, chosen, weight, entropy
+                policy, chosen, weight, entropy, unit
             )
             change, optimiser_state = self.optimiser.update(gradient, optimiser_state)
             return eqx.apply_updates(policy, change), optimiser_state, parts
@@ -223,6 +240,14 @@ class PPO(UpdateRule):
         )
 
 
+def moments(x: Float[Array, " rows"], used: Bool[Array, " rows"]) -> tuple[Array, Array]:
+    """The mean and the variance of `x` over the rows that are used."""
+    count = jnp.maximum(jnp.sum(used), 1)
+    # Chosen, not weighted by zero: zero times infinity is not zero.
+    mean = jnp.sum(jnp.where(used, x, 0.0)) / count
+    return mean, jnp.sum(jnp.where(used, x - mean, 0.0) ** 2) / count
+
+
 def standardise(
     x: Float[Array, " rows"],
     used: Bool[Array, " rows"],
@@ -230,10 +255,7 @@ def standardise(
 ) -> Float[Array, " rows"]:
     """`x` shifted and scaled to mean 0 and variance 1 over the rows that are used; those that are
     not to `shift` are scaled only."""
-    count = jnp.maximum(jnp.sum(used), 1)
-    # Chosen, not weighted by zero: zero times infinity is not zero.
-    mean = jnp.sum(jnp.where(used, x, 0.0)) / count
-    variance = jnp.sum(jnp.where(used, x - mean, 0.0) ** 2) / count
+    mean, variance = moments(x, used)
     if shift is not None:
         mean = jnp.where(shift, mean, 0.0)
     return (x - mean) / (jnp.sqrt(variance) + 1e-8)
