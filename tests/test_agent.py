@@ -15,7 +15,8 @@ import pytest
 from gymnasium import spaces
 
 import eniac
-from eniac import agent as agents
+from eniac import agent as one_agent
+from eniac import agents
 from eniac.algorithms import ALGORITHMS
 from eniac.bonuses.rnd import RND
 from eniac.cli.main import main
@@ -332,7 +333,8 @@ def test_a_run_of_the_command_line_is_loaded_seed_by_seed(toy_config, toy):
     config = toy_config(seeds=2)
     eniac.train(config)
     for seed in config.seed_numbers:
-        loaded = eniac.load(config.out, seed=seed)
+        with pytest.warns(UserWarning, match="devices 2 then and 1 now"):
+            loaded = eniac.load(config.out, seed=seed)
         assert loaded.epochs == config.epochs
         assert {record["seed"] for record in loaded.metrics} == {seed}
         assert loaded.learn(epochs=1).epochs == config.epochs + 1
@@ -428,7 +430,7 @@ def test_evaluation_has_an_interval_and_leaves_the_learning_alone(learned):
 
 
 def test_the_interval_is_that_of_student():
-    low, high = agents._interval(2.0, np.std([1.0, 2.0, 3.0]), 3)
+    low, high = one_agent._interval(2.0, np.std([1.0, 2.0, 3.0]), 3)
     assert (low, high) == pytest.approx((2 - 4.302653 / 3**0.5, 2 + 4.302653 / 3**0.5))
 
 

@@ -65,6 +65,15 @@ def test_bonus(records, looked, verdict, trouble):
     assert (found.verdict, found.trouble) == (verdict, trouble)
 
 
+def test_rounds_in_which_a_policy_did_not_learn_do_not_count():
+    idle = {"explore/bonus": 0.0, "explore/bonus_decides": 0.0, "explore/entropy": 0.0}
+    learned = {"explore/bonus": 0.2, "explore/bonus_decides": 0.9, "explore/entropy": 1.0}
+    found = answer("bonus", learned, *[idle] * 9)
+    assert (found.verdict, found.number) == ("good", 0.2)
+    rows = [learning(clipped=0.4)] * 3 + [learning(clipped=0.0, kl=0.0, entropy=0.0)] * 9
+    assert answer("step-size", *rows).verdict == "bad"
+
+
 def test_one_policy_that_hardly_hears_the_reward_for_its_bonus():
     heard = {"algorithm": "ppo-rnd", "looked": {"bonus_to_reward": 2.0}}
     assert answer("bonus", {"bonus": 1.0}, **heard).verdict == "good"

@@ -155,9 +155,11 @@ def compare(
         json: Print the result as JSON.
     """
     at_least(1, steps=steps)
-    from eniac.report.compare import Asked, compare_runs
+    from eniac.report.compare import compare_runs
 
-    result = compare_runs(folders, Asked(metric, by, threshold, steps, level))
+    result = compare_runs(
+        folders, metric=metric, by=by, threshold=threshold, steps=steps, level=level
+    )
     if out is not None:
         from eniac.report.figures import performance_profiles
 

@@ -102,8 +102,8 @@ def visits_of(run: Run, state: Any) -> list[Visits]:
     """
     if not run.config.algorithm.has_cover:
         raise RunError(
-            f"{run.path} is a run of {run.config.algorithm.name}, which has no cover of networks. "
-            "Algorithms with one: eniac, pc-pg, zero."
+            f"{run.config.algorithm.name} has no cover of networks. Algorithms with one: eniac, "
+            "pc-pg, zero."
         )
     require_visits(run, state)
     buffer = state.buffer

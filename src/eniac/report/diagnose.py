@@ -29,7 +29,7 @@ from eniac.runs.config import Config
 from eniac.runs.load import Run, load_config, load_run
 from eniac.runs.log import METRICS, read_records
 from eniac.runs.program import take_seed
-from eniac.sampling.base import Trajectory, advantages, flat
+from eniac.sampling.base import Trajectory, flat, rollout_advantages
 
 NUM_STEPS = 5000
 """Steps of the exploiting policy that are looked at, or as many as ten episodes have."""
@@ -333,11 +333,8 @@ def critic(seen: Trajectory, gamma: float) -> dict[str, float]:
     """The range of a policy's values along a rollout, and of the returns that came of it; and how
     much of the variance of these the values explain. A rollout that goes on is bootstrapped, as in
     training."""
-    rows = jax.tree.map(jnp.asarray, seen._replace(rolled_in=None))
-    axes = Trajectory(*(1,) * 9, num_steps=None)  # pyright: ignore[reportArgumentType]
-    _, returns = jax.jit(
-        jax.vmap(lambda one: advantages(one, gamma, 1.0), in_axes=(axes,), out_axes=1)
-    )(rows)
+    rows = jax.tree.map(jnp.asarray, seen)
+    _, returns = jax.jit(lambda rows: rollout_advantages(rows, gamma, 1.0))(rows)
     returns = np.asarray(returns)[seen.on_policy]
     values = np.asarray(seen.value)[seen.on_policy]
     spread = float(np.var(returns))

@@ -80,19 +80,10 @@ class Evidence:
     def last(self) -> Mapping[str, Any]:
         return self.records[-1]
 
-    @staticmethod
-    def numbers_in(record: Mapping[str, Any], names: Sequence[str]) -> list[float]:
-        """Those of some metrics that one record has."""
-        return [record[name] for name in names if record.get(name) is not None]
-
-    def numbers(self, name: str, records: Sequence[Mapping[str, Any]] | None = None) -> list[float]:
-        """All values of a metric that there are."""
-        rows = self.records if records is None else records
-        return [row[name] for row in rows if row.get(name) is not None]
-
-    @property
-    def recent(self) -> Sequence[Mapping[str, Any]]:
-        return self.records[-RECENT:]
+    def rounds(self, prefix: str) -> list[Mapping[str, Any]]:
+        """The records of the rounds in which the policy has learned whose metrics begin so: in all
+        others its entropy is exactly 0, and so is everything."""
+        return [row for row in self.records if row.get(f"{prefix}entropy", 1) != 0]
 
     @property
     def algorithm(self) -> Any:
@@ -107,8 +98,7 @@ class Evidence:
     def learners(self) -> list[str]:
         """How the names of the metrics of all policies begin that learn by now."""
         names = ["explore/", "exploit/"] if self.algorithm.has_cover else [""]
-        # One that does not learn yet has an entropy of exactly 0.
-        return [name for name in names if any(self.numbers(f"{name}entropy", self.recent))]
+        return [name for name in names if self.rounds(name)]
 
 
 @dataclass(frozen=True)
@@ -131,6 +121,11 @@ def find(check: Check, evidence: Evidence) -> Finding:
     return check.answer(evidence)
 
 
+def _numbers(records: Sequence[Mapping[str, Any]], *names: str) -> list[float]:
+    """All values of some metrics that there are."""
+    return [row[name] for row in records for name in names if row.get(name) is not None]
+
+
 def _unknown(why: str) -> Finding:
     return Finding("unknown", None, why)
 
@@ -149,7 +144,8 @@ def _has_bonus(algorithm: Any, record: Mapping[str, Any]) -> str:
 
 def _bonus(evidence: Evidence) -> Finding:
     name = f"{evidence.explorer}bonus"
-    told, last = evidence.numbers(name), evidence.last
+    rounds = evidence.rounds(evidence.explorer)
+    told, last = _numbers(rounds, name), evidence.last
     if not told:
         return _unknown(f"no record has {name}")
     now, most = fmean(told[-RECENT:]), max(told)
@@ -160,7 +156,7 @@ def _bonus(evidence: Evidence) -> Finding:
         return Finding("bad", now, seen, DIVERGED, TRAIN_WIDTH)
     if last.get("width/collapsed"):
         return Finding("bad", now, seen, COLLAPSED, MORE_WIDTH)
-    share = last.get(f"{name}_decides")
+    share = rounds[-1].get(f"{name}_decides")
     if share is not None:
         seen += f", and more than the reward in {share:.3%} of the steps"
         if most > 0 and share < UNHEARD:
@@ -224,7 +220,7 @@ def _has_explorer(algorithm: Any, record: Mapping[str, Any]) -> str:
 
 def _cover(evidence: Evidence) -> Finding:
     if "visited/pairs" in evidence.last:
-        counts, all_there_are = evidence.numbers("visited/pairs"), None
+        counts, all_there_are = _numbers(evidence.records, "visited/pairs"), None
         new, unit = [b - a for a, b in zip([0, *counts], counts, strict=False)], "pairs"
     elif evidence.looked.get("cells") is None:
         return _unknown(evidence.unseen)
@@ -270,7 +266,7 @@ def _reach(evidence: Evidence) -> Finding:
 
 
 def _has_critic(algorithm: Any, record: Mapping[str, Any]) -> str:
-    if "critic/bound" in record or getattr(getattr(algorithm, "update", None), "gamma", None):
+    if "critic/bound" in record or hasattr(getattr(algorithm, "update", None), "gamma"):
         return ""
     return f"the update of {algorithm.name} has no discounted value"
 
@@ -333,39 +329,39 @@ def _step_size(evidence: Evidence) -> Finding:
 
 def _moves(evidence: Evidence, prefix: str) -> Finding:
     """How far the updates move the policy whose metrics begin with `prefix`."""
-    recent = evidence.recent
+    recent = evidence.rounds(prefix)[-RECENT:]
     whose = {"explore/": "exploring policy: ", "exploit/": "exploiting policy: ", "": ""}[prefix]
-    clipped = fmean(evidence.numbers(f"{prefix}clipped", recent) or [0.0])
+    clipped = fmean(_numbers(recent, f"{prefix}clipped") or [0.0])
     # Its median, of some: the estimate has a heavy tail.
-    divergences = evidence.numbers(f"{prefix}kl", recent) or [0.0]
+    divergences = _numbers(recent, f"{prefix}kl") or [0.0]
     kl, sure = median(divergences), len(divergences) >= 3
     seen = f"{whose}{clipped:.1%} of the ratios are clipped, KL divergence {kl:.2g} an update"
     if clipped > MUCH_CLIPPED or (kl > MUCH_KL and sure):
         return Finding("bad", clipped, seen, LARGE_STEPS, SMALLER_STEPS)
-    lost = _fallen(evidence, prefix)
+    lost = _fallen(evidence, recent, prefix)
     if lost > 1:
         seen += f"; it lost more than half of what was learned in {lost} of the last {len(recent)}"
         seen += " rounds"
     if clipped > CLIPPED or kl > KL or lost > 1:
         return Finding("look", clipped, seen, LARGE_STEPS, SMALLER_STEPS)
     if clipped < STILL_CLIPPED and kl < STILL_KL:
-        entropy = fmean(evidence.numbers(f"{prefix}entropy", recent) or [0.0])
+        entropy = fmean(_numbers(recent, f"{prefix}entropy") or [0.0])
         if 0 <= entropy < DETERMINISTIC:
             return Finding("look", clipped, f"{seen}, entropy {entropy:.2g}", DECIDED, MORE_RANDOM)
         return Finding("look", clipped, seen, SMALL_STEPS, LARGER_STEPS)
     return Finding("good", clipped, seen)
 
 
-def _fallen(evidence: Evidence, prefix: str) -> int:
-    """Recent rounds after which a policy that learns from rewards alone earned less than half of
-    what the incumbent does, above the lowest return of all."""
+def _fallen(evidence: Evidence, recent: Sequence[Mapping[str, Any]], prefix: str) -> int:
+    """After how many of these rounds a policy that learns from rewards alone earned less than half
+    of what the incumbent does, above the lowest return of all."""
     if prefix == "explore/" or (not prefix and not _has_bonus(evidence.algorithm, {})):
         return 0
     ways = [f"{prefix}sampled_return", f"{prefix}greedy_return"]
-    every = [x for name in (*ways, "return_mean") for x in evidence.numbers(name)]
-    low, count = min(every, default=0.0), 0
-    for record in evidence.recent:
-        best, own = record.get("incumbent/estimate"), evidence.numbers_in(record, ways)
+    low = min(_numbers(evidence.records, *ways, "return_mean"), default=0.0)
+    count = 0
+    for record in recent:
+        best, own = record.get("incumbent/estimate"), _numbers([record], *ways)
         if best is not None and own:
             count += max(own) < (best + low) / 2
     return count
@@ -405,8 +401,8 @@ def _incumbent(evidence: Evidence) -> Finding:
             return Finding("good", now, seen)
     else:
         seen += f"; no better than that within {_steps(rows[-1])}"
-    behind = evidence.numbers("exploit/handed_over", evidence.recent)
-    if "exploit/" in evidence.learners and behind and sum(behind) == len(behind):
+    behind = _numbers(evidence.rounds("exploit/")[-RECENT:], "exploit/handed_over")
+    if behind and sum(behind) == len(behind):
         seen += f"; the exploiting policy fell behind it in all of the last {len(behind)} rounds"
     trouble, advice = NO_PROGRESS, EXPLORE_MORE
     if not evidence.algorithm.has_cover:

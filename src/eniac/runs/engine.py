@@ -362,13 +362,11 @@ class _Session(Session):
         )
 
     def _finish(self, result: Result, warn: Callable[[str], None]) -> None:
-        export_policies(
-            self.folder / "policy",
-            self.config,
-            self.built.learner,
-            self.states,
-            result.progress,
-        )
-        run = Run(self.folder, self.built, self.states, result.progress, [])
+        # On the host: to take one seed out of arrays that lie on several devices, these have to
+        # meet, and on a busy machine XLA gives up waiting and ends the process.
+        states = jax.device_get(self.states)
+        learner, progress = self.built.learner, result.progress
+        export_policies(self.folder / "policy", self.config, learner, states, progress)
+        run = Run(self.folder, self.built, states, progress, [])
         for warning in self.finish(run) if self.finish else []:
             warn(warning)
