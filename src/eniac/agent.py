@@ -71,9 +71,12 @@ class Agent:
     `env` is an id, as in `eniac list envs` or gymnasium's, an environment, a vector environment, or
     a function or class that makes one. All settings of the algorithm and of the run are keywords:
 
-        agent = eniac.ENIAC("DeepSea-10", seed=1, depth=4, horizon=20)
-        agent = eniac.PPO(make_env, update={"clip": 0.1}, num_envs=8)
-        agent = eniac.ENIAC("DeepSea-10", bonus="rnd", **{"bonus.coefficient": 2.0})
+        >>> eniac.ENIAC("DeepSea-10", seed=1, depth=4, horizon=20)
+        ENIAC('DeepSea-10', seed=1) after 0 epochs, 0 steps
+        >>> make_env = lambda: gymnasium.make("CartPole-v1")
+        >>> eniac.PPO(make_env, update={"clip": 0.1}, num_envs=8).config.algorithm.update.clip
+        0.1
+        >>> agent = eniac.ENIAC("DeepSea-10", bonus="rnd", **{"bonus.coefficient": 2.0})
 
     **Raises** `ConfigError` for a setting that is not known or cannot be, before any work.
     """
@@ -139,8 +142,9 @@ class Agent:
         return above `until`: whichever comes first. Without any of them it learns for 50 epochs, or
         as many as the cover has room for.
 
-            agent.learn(epochs=5).learn(epochs=5)  # the same as agent.learn(epochs=10)
-            agent.learn(steps=10_000, callback=lambda record: record["return_mean"] < 90)
+            >>> agent.learn(epochs=1).learn(epochs=1)  # the same as agent.learn(epochs=2)
+            ENIAC('DeepSea-4', seed=0) after 3 epochs, ... steps
+            >>> agent = agent.learn(steps=100, callback=lambda record: record["return_mean"] < 90)
 
         `callback` is called after each epoch with its record, as in `metrics`, and may use the
         agent; if it returns False, learning ends. There may be several, in a list, and
@@ -218,8 +222,10 @@ class Agent:
     def predict(self, observations: Any, deterministic: bool | None = True) -> Any:
         """The action for an observation, or the actions for a batch: what `env.step` takes.
 
-            action = agent.predict(observation)
-            env.step(action)
+            >>> action = agent.predict(observation)
+            >>> observation, reward, *_ = env.step(action)
+            >>> agent.predict([observation, observation]).shape
+            (2,)
 
         An observation is what the environment gives: an array, a number, a list, or a dict or tuple
         of these; a batch has one more axis in front, or is a list of dicts. The policy is the
@@ -246,7 +252,8 @@ class Agent:
     ) -> dict[str, Any]:
         """Plays fresh episodes in the environment; nothing is learned from them.
 
-            agent.evaluate(100)  # {'return_mean': 93.1, 'interval': (92.8, 93.4), ...}
+            >>> agent.evaluate(10)
+            {'return_mean': ..., 'interval': (..., ...), ...}
 
         Returns the mean of their returns, a 95% confidence interval of it (Student's t; None for a
         single episode), their spread and range, and the mean length. The same `seed` gives the same
@@ -272,7 +279,8 @@ class Agent:
     def bonus(self, observation: Any, action: Any) -> Any:
         """The exploration bonus of an observation and an action, or of a batch of both.
 
-            agent.bonus(observation, agent.predict(observation))  # 0.031
+            >>> 0 <= agent.bonus(observation, agent.predict(observation)) <= 0.5
+            True
 
         **Raises** `ConfigError` if the algorithm has none.
         """
@@ -297,15 +305,26 @@ class Agent:
 
     @property
     def cover(self) -> list[Acting]:
-        """The policies of the cover, oldest first; none where an algorithm has no cover, or one of
-        mixtures."""
+        """The policies of the cover, oldest first.
+
+            >>> len(agent.cover)
+            1
+
+        None where an algorithm has no cover, or one of mixtures.
+        """
         policies = self._open()[0].learner.policies(self._state())
         return [acting for name, acting in policies.items() if name.startswith("cover:")]
 
     @property
     def metrics(self) -> Any:
         """A record for each round so far: a pandas frame where pandas is installed, else a list of
-        dicts. The names are those of `metrics.jsonl`."""
+        dicts.
+
+            >>> [record["epoch"] for record in agent.metrics]
+            [1]
+
+        The names are those of `metrics.jsonl`.
+        """
         records = [dict(record) for record in self._records]
         if importlib.util.find_spec("pandas") is None:
             return records
@@ -315,9 +334,11 @@ class Agent:
 
     @property
     def plot(self) -> Plots:
-        """Figures of matplotlib's: `learning_curve`, `visits`, `bonus`.
+        """Figures of matplotlib's: `learning_curve()`, `visits()`, `bonus()`.
 
-        >>> agent.plot.bonus().savefig(folder / "bonus.png")
+            >>> agent.plot.bonus().savefig(folder / "bonus.png")
+
+        They are what `eniac plot` draws.
         """
         from eniac.report.plots import Plots  # with matplotlib, which takes a while
 
@@ -327,7 +348,7 @@ class Agent:
         """Asks whether the bonus is alive, the cover grows, steps are too large, and so on: a
         verdict for each, the number that it rests on, and what to try.
 
-            >>> print(agent.diagnose())  # doctest: +ELLIPSIS
+            >>> print(agent.diagnose())
             eniac on DeepSea-4, seed 0: ...
 
         It takes some thousand steps in the environment, from which nothing is learned.
@@ -357,8 +378,9 @@ class Agent:
     def save(self, folder: Any) -> Path:
         """Saves the whole agent in `folder`, which is new or has this agent already.
 
-            agent.save("car")
-            agent = eniac.load("car")
+            >>> path = agent.save(folder / "sea")
+            >>> eniac.load(path)
+            ENIAC('DeepSea-4', seed=0) after 1 epochs, ... steps
 
         It is the folder of a run: `eniac evaluate`, `eniac play` and the others read it.
         **Raises** `ConfigError` if there is something else, `RunError` if it cannot be written.

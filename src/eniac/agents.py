@@ -40,9 +40,8 @@ def make_agent(algorithm: str) -> type[Agent]:
     choices = ", ".join(row.choices)
     document = (
         f"{row.description[0].upper()}{row.description[1:]}.\n\n"
-        f"    agent = eniac.{name}('DeepSea-10', seed=0)\n"
-        f"    agent.learn(epochs=10)\n"
-        f"    agent.predict(observation)\n\n"
+        f"    >>> eniac.{name}('DeepSea-10', seed=3)\n"
+        f"    {name}('DeepSea-10', seed=3) after 0 epochs, 0 steps\n\n"
         f"Cover: {row.cover}. Bonus: {row.bonus}. Update: {row.update}. Source: {row.source}.\n\n"
         + (f"Chosen by name: {choices}. " if choices else "")
         + f"Settings, as keywords: `eniac train {algorithm} --help` has them all. See `Agent`."

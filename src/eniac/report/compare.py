@@ -110,7 +110,8 @@ def compare_runs(
     seconds to the threshold, profile, with intervals. `pairs` has for every two methods the
     probability of improvement, the verdict and a sentence. What is infinite or not known is None.
 
-        >>> compare_runs(["runs/ppo", "runs/zero"], by="steps", threshold=0.9)  # doctest: +SKIP
+        >>> runs = ["runs/ppo", "runs/zero"]
+        >>> eniac.compare_runs(runs, by="steps", threshold=0.9)  # doctest: +SKIP
 
     `metric` is what is compared, a number in metrics.jsonl of which more is better; what decides is
     its value at the end, or `by` how soon it was above `threshold` (None: the runs' own

@@ -127,7 +127,8 @@ def _seeds(answers: Sequence[Answer]) -> str:
 def diagnose_run(folder: Path | str) -> Diagnosis:
     """Asks all checks of the run in `folder`: running, finished, interrupted or failed.
 
-        >>> print(eniac.diagnose_run("runs/sea"))  # doctest: +SKIP
+        >>> print(eniac.diagnose_run(folder / "run"))
+        eniac on DeepSea-4, seed 0: 1 epoch, ... steps; ended: saved ...
 
     Records come from metrics.jsonl, the rest from the newest checkpoint, in whose environment some
     thousand steps are taken. What can only be told with a checkpoint is unknown where there is

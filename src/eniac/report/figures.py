@@ -39,6 +39,8 @@ _GREY = "#666666"
 def learning_curves(runs: Sequence[Path], out: Path, metric: str = "return_mean") -> Path:
     """Draws `metric` of the runs against environment steps to a PNG, SVG or PDF at `out`.
 
+        >>> path = eniac.learning_curves([folder / "run"], folder / "curves.svg")
+
     Runs that differ in nothing but their seeds are one curve; every environment has a panel of its
     own. The line is the interquartile mean of the seeds, the band its 95 % bootstrap interval, thin
     lines are single seeds. A seed that has met its stop rule keeps its last value. Beside the

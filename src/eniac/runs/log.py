@@ -178,8 +178,8 @@ class Writer(ABC):
 class TensorBoard(Writer):
     """Writes records for TensorBoard, by environment steps, to a new file in `folder`.
 
-        >>> agent.learn(epochs=1, callback=eniac.TensorBoard(folder / "board")).epochs
-        1
+        >>> with eniac.TensorBoard(folder / "board") as board:
+        ...     agent = agent.learn(epochs=1, callback=board)
 
     Show it with `tensorboard --logdir FOLDER`. `steps` are those after which the log goes on:
     TensorBoard forgets what an earlier file has beyond them.
