@@ -13,13 +13,13 @@ from pathlib import Path
 
 import equinox as eqx
 import jax.numpy as jnp
+from gymnasium.spaces import Discrete
 from jaxtyping import Array, Float
 
 import eniac
-from eniac.bonuses.base import Bonus, BonusRule
 
 
-class CountBonus(Bonus):
+class CountBonus(eniac.Bonus):
     visits: Float[Array, "states actions"]
     coefficient: float = eqx.field(static=True)
 
@@ -28,15 +28,17 @@ class CountBonus(Bonus):
 
 
 @dataclass(frozen=True)
-class Counts(BonusRule):
+class Counts(eniac.BonusRule):
     """For environments with a Discrete observation and a Discrete action."""
 
     coefficient: float = 1.0
     """the bonus of a pair that was never visited"""
 
     def init(self, key, spaces, hidden):
-        sizes = (int(spaces.observation.n), int(spaces.action.n))
-        return CountBonus(jnp.zeros(sizes), self.coefficient)
+        assert isinstance(spaces.observation, Discrete)
+        assert isinstance(spaces.action, Discrete)
+        visits = jnp.zeros((int(spaces.observation.n), int(spaces.action.n)))
+        return CountBonus(visits, self.coefficient)
 
     def fit(self, key, bonus, buffer, queries):
         visits = jnp.zeros_like(bonus.visits).at[*buffer.pairs].add(buffer.weight)

@@ -15,11 +15,10 @@ from pathlib import Path
 import jax.numpy as jnp
 
 import eniac
-from eniac.cover import CoverRule
 
 
 @dataclass(frozen=True)
-class Newest(CoverRule):
+class Newest(eniac.CoverRule):
     decay: float = 0.5
     """the weight of a policy over that of the next newer one"""
 

@@ -9,7 +9,6 @@ then run side by side in one compiled program. Under a minute.
 """
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import equinox as eqx
@@ -19,10 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import eniac
-from eniac.envs import Environment, Step
 
 
-class DarkRoom(Environment):
+class DarkRoom(eniac.Environment):
     """Walk from the corner (0, 0) to the lamp at (1, 1), at most `stride` a step each way.
 
     The state is any pytree of arrays; here, the place.
@@ -47,24 +45,24 @@ class DarkRoom(Environment):
         xy = jnp.clip(state + self.stride * jnp.clip(action, -1, 1), 0.0, 1.0)
         found = jnp.all(xy > 0.9)
         reward = jnp.where(found, 1.0, 0.0)
-        return Step(xy, xy, reward, terminated=found, truncated=jnp.zeros((), bool))
+        return eniac.Step(xy, xy, reward, terminated=found, truncated=jnp.zeros((), bool))
 
 
 def main(out: Path, epochs: int = 20) -> float:
-    """Trains in the folder `out` and returns the mean return of the last evaluation."""
-    default = eniac.ALGORITHMS["eniac"].default
+    """Trains, saves the agent in the folder `out`, and returns its mean return."""
     # A small room asks for little: fewer steps an epoch, and a shorter training of the width.
-    small = replace(
-        default,
+    agent = eniac.ENIAC(
+        DarkRoom(),
+        horizon=50,
         hidden=(32,),
         num_envs=20,
         rollout_length=50,
         updates_per_round=10,
         visit_steps=500,
-        bonus=replace(default.bonus, outer=100, query_size=2000),
+        bonus={"outer": 100, "query_size": 2000},
     )
-    config = eniac.Config(small, horizon=50, return_above=0.99, epochs=epochs, out=out)
-    return float(eniac.train(config, env=DarkRoom()).progress.returns[0])
+    agent.learn(epochs=epochs, until=0.99, progress=True, out=out)
+    return agent.evaluate()["return_mean"]
 
 
 if __name__ == "__main__":

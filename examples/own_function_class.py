@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 
 import eniac
-from eniac.functions import FunctionClass
 
 
-class StateOnly(FunctionClass):
+class StateOnly(eniac.FunctionClass):
     """f(s, a) = v(s), |v| <= bound."""
 
     name = "state-only"

@@ -17,12 +17,10 @@ import jax.numpy as jnp
 import optax
 
 import eniac
-from eniac.sampling.base import Trajectory, advantages
-from eniac.updates.base import UpdateRule
 
 
 @dataclass(frozen=True)
-class PolicyGradient(UpdateRule):
+class PolicyGradient(eniac.UpdateRule):
     learning_rate: float = 3e-3
     gamma: float = 0.99
 
@@ -30,8 +28,7 @@ class PolicyGradient(UpdateRule):
         return optax.adam(self.learning_rate).init(eqx.filter(policy, eqx.is_inexact_array))
 
     def learn(self, key, policy, memory, seen, explores=False):
-        each = Trajectory(*[1] * 9, num_steps=None)  # time is the first axis, environments follow
-        gain, returns = jax.vmap(lambda t: advantages(t, self.gamma, 0.95), (each,), 1)(seen)
+        gain, returns = eniac.rollout_advantages(seen, self.gamma, 0.95)
 
         def loss(policy):
             distribution, value = jax.vmap(jax.vmap(policy))(seen.observation)

@@ -12,28 +12,27 @@ from pathlib import Path
 
 import jax
 
-from eniac import Config, evaluate_run, load_policy, load_run, train
-from eniac.algorithms import ALGORITHMS
+import eniac
 
 
 def main(out: Path) -> float:
     """Trains in the folder `out` and returns the mean return of the policy found."""
-    config = Config(
-        ALGORITHMS["eniac"].settings(depth=2),
+    config = eniac.Config(
+        eniac.ALGORITHMS["eniac"].default,
         env="MountainCarContinuous-v0",
         return_above=93,  # stop when an evaluation is above this,
         epochs=20,  # or after so many epochs
         out=out,
     )
-    result = train(config)
+    result = eniac.train(config)
     print(f"{result.steps:,} steps in {result.seconds:.0f} s, ended by: {result.ended}")
 
     # A policy is a function of one observation. The folder can be copied anywhere.
-    best = load_policy(out / "policy" / "seed-0")
+    best = eniac.load_policy(out / "policy" / "seed-0")
     distribution, value = best.policy(jax.numpy.array([-0.5, 0.0]))
     print(f"at rest in the valley: action {distribution.mean[0]:+.2f}, value {value:.1f}")
 
-    judged = evaluate_run(load_run(out), episodes=200, seed=1)["seeds"][0]
+    judged = eniac.evaluate_run(eniac.load_run(out), episodes=200, seed=1)["seeds"][0]
     mean = judged["return_mean"]
     print(f"200 fresh episodes: mean return {mean:.1f}, mean length {judged['length_mean']:.0f}")
     print(f"pictures: {out / 'figures'}")

@@ -13,9 +13,11 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from tensorboardX.proto.event_pb2 import Event
 
 import eniac
-from eniac import agent as agents
+from eniac import agent as one_agent
+from eniac import agents
 from eniac.algorithms import ALGORITHMS
 from eniac.bonuses.rnd import RND
 from eniac.cli.main import main
@@ -332,7 +334,8 @@ def test_a_run_of_the_command_line_is_loaded_seed_by_seed(toy_config, toy):
     config = toy_config(seeds=2)
     eniac.train(config)
     for seed in config.seed_numbers:
-        loaded = eniac.load(config.out, seed=seed)
+        with pytest.warns(UserWarning, match="devices 2 then and 1 now"):
+            loaded = eniac.load(config.out, seed=seed)
         assert loaded.epochs == config.epochs
         assert {record["seed"] for record in loaded.metrics} == {seed}
         assert loaded.learn(epochs=1).epochs == config.epochs + 1
@@ -428,7 +431,7 @@ def test_evaluation_has_an_interval_and_leaves_the_learning_alone(learned):
 
 
 def test_the_interval_is_that_of_student():
-    low, high = agents._interval(2.0, np.std([1.0, 2.0, 3.0]), 3)
+    low, high = one_agent._interval(2.0, np.std([1.0, 2.0, 3.0]), 3)
     assert (low, high) == pytest.approx((2 - 4.302653 / 3**0.5, 2 + 4.302653 / 3**0.5))
 
 
@@ -556,3 +559,138 @@ def test_metrics_are_a_frame_where_pandas_is_installed(toy, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", Pandas)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
     assert isinstance(toy().metrics, tuple)
+
+
+# Callbacks, pictures and a diagnosis
+
+
+class FakeWandB:
+    """What `WandB` needs of the package of that name."""
+
+    def __init__(self):
+        self.told, self.options, self.rows, self.ended = [], {}, [], False
+
+    def init(self, **options):
+        self.options = options
+        return self
+
+    def log(self, row):
+        self.rows.append(row)
+
+    def finish(self):
+        self.ended = True
+
+
+@pytest.fixture
+def wandb(monkeypatch):
+    fake = FakeWandB()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name if name == "wandb" else None)
+    return fake
+
+
+def test_several_callbacks_are_all_called_and_any_of_them_stops(toy):
+    seen = [], []
+    callbacks = [
+        lambda record: seen[0].append(record["epoch"]) or record["epoch"] < 2,
+        lambda record: seen[1].append(record["epoch"]),
+    ]
+    assert toy().learn(epochs=5, callback=callbacks).epochs == 2
+    assert seen == ([1, 2], [1, 2])
+    with pytest.raises(eniac.ConfigError, match=r"callback is 3; it must be a function, or some"):
+        toy().learn(epochs=1, callback=[print, 3])
+
+
+def test_wandb_is_a_callback_offline_with_the_settings_of_the_agent(toy, wandb):
+    agent = toy(seed=4)
+    with eniac.WandB(project="mine", tags=["a"]) as log:
+        agent.learn(epochs=2, callback=log).learn(epochs=1, callback=log)
+        assert not wandb.ended
+    assert wandb.ended
+    assert wandb.options["mode"] == "offline"
+    assert (wandb.options["project"], wandb.options["tags"]) == ("mine", ["a"])
+    assert wandb.options["config"]["seed"] == 4
+    assert [row["return_mean"] for row in wandb.rows] == [x["return_mean"] for x in agent.metrics]
+    assert all(row["time/seconds"] > 0 for row in wandb.rows)
+
+
+def test_a_run_of_several_seeds_has_one_row_a_round_in_wandb(toy_config, wandb):
+    eniac.train(toy_config(seeds=2, wandb=True, epochs=3))
+    assert len(wandb.rows) == 3
+    assert {"seed-0/return_mean", "seed-1/return_mean", "time/seconds"} <= wandb.rows[0].keys()
+    assert (wandb.options["mode"], wandb.options["name"], wandb.ended) == ("offline", "run", True)
+
+
+def test_wandb_that_is_not_installed_is_told_in_a_line(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(eniac.ConfigError, match=r"pip install 'eniac\[wandb\]'"):
+        eniac.WandB()
+
+
+def test_tensorboard_is_a_callback_with_every_round(toy, tmp_path):
+    with eniac.TensorBoard(tmp_path / "board") as board:
+        agent = toy().learn(epochs=2, callback=board)
+        board({"epoch": 3, "round": 1, "seed": 0, "env_steps": 99, "return_mean": 0.5})
+    (path,) = (tmp_path / "board").iterdir()
+    content, place, values = path.read_bytes(), 0, []
+    while place < len(content):
+        length = int.from_bytes(content[place : place + 8], "little")
+        event = Event.FromString(content[place + 12 : place + 12 + length])
+        values += [(event.step, v.tag, v.simple_value) for v in event.summary.value]
+        place += length + 16
+    returns = [(step, value) for step, tag, value in values if tag == "return_mean"]
+    expected = [(x["env_steps"], x["return_mean"]) for x in agent.metrics] + [(99, 0.5)]
+    assert returns == [(step, pytest.approx(value)) for step, value in expected]
+    assert {tag for _, tag, _ in values} >= {"time/seconds", "loss"}
+
+
+def test_pictures_are_figures_and_there_are_none_before_learning(toy):
+    agent = toy()
+    with pytest.raises(eniac.ConfigError, match="has not learned yet"):
+        agent.plot.learning_curve()
+    agent.learn(epochs=2)
+    figure = agent.plot.learning_curve()
+    (axes,) = figure.axes
+    assert axes.get_title() == "toy on Chain-4 horizon=5"
+    assert list(axes.lines[-1].get_ydata()) == [x["return_mean"] for x in agent.metrics]
+    assert agent.plot.learning_curve("loss").axes[0].get_ylabel() == "loss"
+    with pytest.raises(eniac.ConfigError, match=r"metric is 'los'; .* Did you mean 'loss'\?"):
+        agent.plot.learning_curve("los")
+    assert "2 epochs" in agent.plot.visits().get_suptitle()
+    with pytest.raises(eniac.RunError, match="toy has no bonus that can be drawn"):
+        agent.plot.bonus()
+
+
+def test_an_agent_is_diagnosed_as_its_run_is(toy, tmp_path):
+    agent = toy().learn(epochs=5)
+    found = agent.diagnose()
+    assert str(found).startswith("toy on Chain-4, seed 0: 5 epochs, 35 steps\n")
+    run = eniac.diagnose_run(agent.save(tmp_path / "run"))
+    assert run.answers == found.answers
+    assert run.left_out == found.left_out
+    assert run.about["ended"] == "saved"
+
+
+def test_an_agent_without_its_environment_is_diagnosed_and_drawn_by_its_records(learned):
+    _, folder = learned
+    agent = eniac.load(folder)
+    answers = {answer.check: answer.finding for answer in agent.diagnose().answers}
+    assert "without its environment" in answers["critic"].seen
+    assert agent.plot.learning_curve().axes
+    with pytest.raises(eniac.ConfigError, match="was loaded without its environment"):
+        agent.plot.visits()
+
+
+# Loaded elsewhere
+
+
+def test_loading_on_another_machine_is_warned_of_once_and_works(toy, tmp_path, monkeypatch):
+    agent = toy().learn(epochs=1)
+    agent.save(tmp_path / "saved")
+    eniac.load(tmp_path / "saved")  # warnings are errors here
+    here = agents.made_with(1)
+    monkeypatch.setattr(agents, "made_with", lambda devices: here | {"processor": "another"})
+    with pytest.warns(UserWarning, match=r"processor .* then and another now") as told:
+        loaded = eniac.load(tmp_path / "saved")
+    assert len(told) == 1
+    assert same(loaded, agent)

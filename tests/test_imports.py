@@ -31,6 +31,7 @@ LAYERS = (
     ("runs",),
     ("report",),
     ("training", "agent"),
+    ("agents",),
     ("cli",),
 )
 """From the bottom to the top. A module imports from its own layer and from those before it."""

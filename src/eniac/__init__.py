@@ -12,18 +12,20 @@ from eniac.lazy import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from eniac.agent import Agent, load
+    from eniac.agent import Agent
+    from eniac.agents import load
     from eniac.algorithms import ALGORITHMS
-    from eniac.envs import make
-    from eniac.errors import (
-        CheckpointError,
-        ConfigError,
-        EniacError,
-        NonFiniteError,
-        RunError,
-    )
+    from eniac.bonuses.base import Bonus, BonusRule
+    from eniac.cover import CoverRule
+    from eniac.envs import Environment, Step, make
+    from eniac.errors import CheckpointError, ConfigError, EniacError, NonFiniteError, RunError
+    from eniac.functions import FunctionClass
+    from eniac.incumbent import Acting
     from eniac.report.audit import audit_bonus
+    from eniac.report.certificate import certify_run
     from eniac.report.compare import compare_runs
+    from eniac.report.coverage import cover_report
+    from eniac.report.diagnose import Diagnosis, diagnose_run
     from eniac.report.evaluate import evaluate_run
     from eniac.report.figures import learning_curves
     from eniac.report.play import play_episode, save_gif
@@ -31,7 +33,11 @@ if TYPE_CHECKING:
     from eniac.runs.engine import Result
     from eniac.runs.export import export_run, load_policy
     from eniac.runs.load import Run, load_run
+    from eniac.runs.log import TensorBoard, WandB
+    from eniac.sampling.base import Trajectory, rollout_advantages
+    from eniac.spaces import Spaces
     from eniac.training import resume, train
+    from eniac.updates.base import UpdateRule
 
     # Made of the rows of the table of algorithms.
     ENIAC = PCPG = ZERO = PPORND = PPO = Agent
@@ -47,24 +53,40 @@ __all__ = [
     "PPORND",
     "SPI",
     "ZERO",
+    "Acting",
     "Agent",
+    "Bonus",
+    "BonusRule",
     "CheckpointError",
     "Config",
     "ConfigError",
+    "CoverRule",
+    "Diagnosis",
     "ENIACNPGCompute",
     "ENIACNPGSample",
     "ENIACSPICompute",
     "ENIACSPISample",
     "EniacError",
+    "Environment",
     "Evaluation",
+    "FunctionClass",
     "NonFiniteError",
     "PCPGLinear",
     "Result",
     "Run",
     "RunError",
+    "Spaces",
+    "Step",
+    "TensorBoard",
+    "Trajectory",
+    "UpdateRule",
+    "WandB",
     "__version__",
     "audit_bonus",
+    "certify_run",
     "compare_runs",
+    "cover_report",
+    "diagnose_run",
     "evaluate_run",
     "export_run",
     "learning_curves",
@@ -74,6 +96,7 @@ __all__ = [
     "make",
     "play_episode",
     "resume",
+    "rollout_advantages",
     "save_gif",
     "train",
 ]
@@ -88,12 +111,20 @@ AGENTS = (
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "agent": ("Agent", "load", *AGENTS),
+        "agent": ("Agent",),
+        "agents": ("load", *AGENTS),
         "algorithms": ("ALGORITHMS",),
-        "envs": ("make",),
+        "bonuses.base": ("Bonus", "BonusRule"),
+        "cover": ("CoverRule",),
+        "envs": ("Environment", "Step", "make"),
         "errors": ("CheckpointError", "ConfigError", "EniacError", "NonFiniteError", "RunError"),
+        "functions": ("FunctionClass",),
+        "incumbent": ("Acting",),
         "report.audit": ("audit_bonus",),
+        "report.certificate": ("certify_run",),
         "report.compare": ("compare_runs",),
+        "report.coverage": ("cover_report",),
+        "report.diagnose": ("Diagnosis", "diagnose_run"),
         "report.evaluate": ("evaluate_run",),
         "report.figures": ("learning_curves",),
         "report.play": ("play_episode", "save_gif"),
@@ -101,7 +132,11 @@ __getattr__, __dir__ = lazy_names(
         "runs.engine": ("Result",),
         "runs.export": ("export_run", "load_policy"),
         "runs.load": ("Run", "load_run"),
+        "runs.log": ("TensorBoard", "WandB"),
+        "sampling.base": ("Trajectory", "rollout_advantages"),
+        "spaces": ("Spaces",),
         "training": ("resume", "train"),
+        "updates.base": ("UpdateRule",),
     },
 )
 

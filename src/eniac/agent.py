@@ -6,7 +6,7 @@
     agent.learn(steps=1_000_000)
     action = agent.predict(observation)
 
-There is a class for every row of the table of algorithms, made here of that row.
+`agents` has a class for every row of the table of algorithms.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ import importlib.util
 import math
 import signal
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import equinox as eqx
 import jax
 import numpy as np
 from rich.console import Console
 
-from eniac.algorithms import ALGORITHMS, find_algorithm
+import eniac
+from eniac.algorithms import find_algorithm
 from eniac.errors import ConfigError, require, shown
 from eniac.incumbent import Acting
 from eniac.report.evaluate import judge
@@ -34,11 +35,9 @@ from eniac.runs.cache import prepare_jax
 from eniac.runs.config import Built, Config
 from eniac.runs.dataclass_io import conform
 from eniac.runs.display import Display
-from eniac.runs.export import load_policy, policy_spaces
 from eniac.runs.identity import new_run
-from eniac.runs.load import choose_policy, load_config, load_run
-from eniac.runs.log import METRICS, TIMINGS, Record, read_records
-from eniac.runs.manifest import read_manifest
+from eniac.runs.load import Run, choose_policy
+from eniac.runs.log import Record, Writer
 from eniac.runs.program import Program, make_program, take_seed
 from eniac.runs.progress import Progress
 from eniac.runs.session import Epoch, Session
@@ -47,18 +46,23 @@ from eniac.runs.signals import Signals
 from eniac.sampling.base import Evaluation
 from eniac.spaces import Spaces, from_env, read, to_env
 
+if TYPE_CHECKING:
+    from eniac.report.diagnose import Diagnosis
+    from eniac.report.plots import Plots
+
 NOT_SETTINGS = {
     "seeds": "an agent has one seed, so make an agent for each",
     **{name: "give it to learn()" for name in ("epochs", "steps", "seconds")},
     "return_above": "give it to learn(), as until",
     "out": "give it to learn(), or the folder to save()",
-    "wandb": "agents do not log there; eniac.train and the command line do",
+    "wandb": "give learn() the callback eniac.WandB()",
     "env": "it is the first argument",
 }
 """Fields of a configuration that are no settings of an agent, and where they belong."""
 
 Callback = Callable[[dict[str, Any]], Any]
 """Is given the record of an epoch, and stops the learning by returning False."""
+Callbacks = Callback | Sequence[Callback] | None
 
 
 class Agent:
@@ -67,9 +71,12 @@ class Agent:
     `env` is an id, as in `eniac list envs` or gymnasium's, an environment, a vector environment, or
     a function or class that makes one. All settings of the algorithm and of the run are keywords:
 
-        agent = eniac.ENIAC("DeepSea-10", seed=1, depth=4, horizon=20)
-        agent = eniac.PPO(make_env, update={"clip": 0.1}, num_envs=8)
-        agent = eniac.ENIAC("DeepSea-10", bonus="rnd", **{"bonus.coefficient": 2.0})
+        >>> eniac.ENIAC("DeepSea-10", seed=1, depth=4, horizon=20)
+        ENIAC('DeepSea-10', seed=1) after 0 epochs, 0 steps
+        >>> make_env = lambda: gymnasium.make("CartPole-v1")
+        >>> eniac.PPO(make_env, update={"clip": 0.1}, num_envs=8).config.algorithm.update.clip
+        0.1
+        >>> agent = eniac.ENIAC("DeepSea-10", bonus="rnd", **{"bonus.coefficient": 2.0})
 
     **Raises** `ConfigError` for a setting that is not known or cannot be, before any work.
     """
@@ -79,7 +86,7 @@ class Agent:
 
     def __init__(self, env: Any, **settings: Any):
         if not self.algorithm:
-            names = ", ".join(AGENTS)
+            names = ", ".join(eniac.AGENTS)
             raise ConfigError(f"Agent is what all agents have in common; make one of: {names}.")
         if env is None:
             raise ConfigError(
@@ -124,7 +131,7 @@ class Agent:
         epochs: Any = None,
         seconds: Any = None,
         until: Any = None,
-        callback: Callback | None = None,
+        callback: Callbacks = None,
         progress: bool = False,
         out: Any = None,
     ) -> Self:
@@ -135,11 +142,13 @@ class Agent:
         return above `until`: whichever comes first. Without any of them it learns for 50 epochs, or
         as many as the cover has room for.
 
-            agent.learn(epochs=5).learn(epochs=5)  # the same as agent.learn(epochs=10)
-            agent.learn(steps=10_000, callback=lambda record: record["return_mean"] < 90)
+            >>> agent.learn(epochs=1).learn(epochs=1)  # the same as agent.learn(epochs=2)
+            ENIAC('DeepSea-4', seed=0) after 3 epochs, ... steps
+            >>> agent = agent.learn(steps=100, callback=lambda record: record["return_mean"] < 90)
 
         `callback` is called after each epoch with its record, as in `metrics`, and may use the
-        agent; if it returns False, learning ends. Ctrl-C ends it after the epoch that is being
+        agent; if it returns False, learning ends. There may be several, in a list, and
+        `TensorBoard` and `WandB` are such. Ctrl-C ends it after the epoch that is being
         computed; a second one at once, with KeyboardInterrupt, and the agent is as it was before
         that epoch. `progress` shows what goes on. With `out` the agent is saved in that folder at
         the beginning, every `checkpoint_every` epochs, and at the end; otherwise nothing is
@@ -147,20 +156,22 @@ class Agent:
         """
         built, program = self._open()
         config = self._with_rules(built.config, steps, epochs, seconds, until)
-        if callback is not None and not callable(callback):
-            raise ConfigError(f"callback is {shown(callback)}; it must be a function.")
+        callbacks = _callbacks(callback)
         folder = None if out is None else store.check_folder(out, self._run)
         if folder is not None and self._states is not None:
             self.save(folder)
-        session = _Learning(self, built, program, config, callback, folder)
+        session = _Learning(self, built, program, config, callbacks, folder)
+        for writer in callbacks:
+            if isinstance(writer, Writer):
+                writer.begin(self.config)
         aborted = True
         with (
             Display(Console(quiet=not progress), config) as display,
             Signals(display.stopping, (signal.SIGINT,)) as signals,
         ):
-            warn = display.warn if progress else _warn
+            tell = display.warn if progress else warn
             try:
-                session.drive(self._states, self._progress, display, signals, warn)
+                session.drive(self._states, self._progress, display, signals, tell)
                 aborted = False
             except Exception:
                 aborted = False
@@ -211,8 +222,10 @@ class Agent:
     def predict(self, observations: Any, deterministic: bool | None = True) -> Any:
         """The action for an observation, or the actions for a batch: what `env.step` takes.
 
-            action = agent.predict(observation)
-            env.step(action)
+            >>> action = agent.predict(observation)
+            >>> observation, reward, *_ = env.step(action)
+            >>> agent.predict([observation, observation]).shape
+            (2,)
 
         An observation is what the environment gives: an array, a number, a list, or a dict or tuple
         of these; a batch has one more axis in front, or is a list of dicts. The policy is the
@@ -239,7 +252,8 @@ class Agent:
     ) -> dict[str, Any]:
         """Plays fresh episodes in the environment; nothing is learned from them.
 
-            agent.evaluate(100)  # {'return_mean': 93.1, 'interval': (92.8, 93.4), ...}
+            >>> agent.evaluate(10)
+            {'return_mean': ..., 'interval': (..., ...), ...}
 
         Returns the mean of their returns, a 95% confidence interval of it (Student's t; None for a
         single episode), their spread and range, and the mean length. The same `seed` gives the same
@@ -265,7 +279,8 @@ class Agent:
     def bonus(self, observation: Any, action: Any) -> Any:
         """The exploration bonus of an observation and an action, or of a batch of both.
 
-            agent.bonus(observation, agent.predict(observation))  # 0.031
+            >>> 0 <= agent.bonus(observation, agent.predict(observation)) <= 0.5
+            True
 
         **Raises** `ConfigError` if the algorithm has none.
         """
@@ -290,21 +305,60 @@ class Agent:
 
     @property
     def cover(self) -> list[Acting]:
-        """The policies of the cover, oldest first; none where an algorithm has no cover, or one of
-        mixtures."""
+        """The policies of the cover, oldest first.
+
+            >>> len(agent.cover)
+            1
+
+        None where an algorithm has no cover, or one of mixtures.
+        """
         policies = self._open()[0].learner.policies(self._state())
         return [acting for name, acting in policies.items() if name.startswith("cover:")]
 
     @property
     def metrics(self) -> Any:
         """A record for each round so far: a pandas frame where pandas is installed, else a list of
-        dicts. The names are those of `metrics.jsonl`."""
+        dicts.
+
+            >>> [record["epoch"] for record in agent.metrics]
+            [1]
+
+        The names are those of `metrics.jsonl`.
+        """
         records = [dict(record) for record in self._records]
         if importlib.util.find_spec("pandas") is None:
             return records
         import pandas  # pyright: ignore[reportMissingImports]
 
         return pandas.DataFrame(records)
+
+    @property
+    def plot(self) -> Plots:
+        """Figures of matplotlib's: `learning_curve()`, `visits()`, `bonus()`.
+
+            >>> agent.plot.bonus().savefig(folder / "bonus.png")
+
+        They are what `eniac plot` draws.
+        """
+        from eniac.report.plots import Plots  # with matplotlib, which takes a while
+
+        return Plots(self.config, self._records, self._as_run)
+
+    def diagnose(self) -> Diagnosis:
+        """Asks whether the bonus is alive, the cover grows, steps are too large, and so on: a
+        verdict for each, the number that it rests on, and what to try.
+
+            >>> print(agent.diagnose())
+            eniac on DeepSea-4, seed 0: ...
+
+        It takes some thousand steps in the environment, from which nothing is learned.
+        """
+        from eniac.report.diagnose import diagnose
+
+        if self._missing is not None:
+            why = "the agent was loaded without its environment"
+            return diagnose(self.config, self._records, None, why)
+        return diagnose(self.config, self._records, self._as_run())
 
     @property
     def config(self) -> Config:
@@ -324,8 +378,9 @@ class Agent:
     def save(self, folder: Any) -> Path:
         """Saves the whole agent in `folder`, which is new or has this agent already.
 
-            agent.save("car")
-            agent = eniac.load("car")
+            >>> path = agent.save(folder / "sea")
+            >>> eniac.load(path)
+            ENIAC('DeepSea-4', seed=0) after 1 epochs, ... steps
 
         It is the folder of a run: `eniac evaluate`, `eniac play` and the others read it.
         **Raises** `ConfigError` if there is something else, `RunError` if it cannot be written.
@@ -360,6 +415,12 @@ class Agent:
             f"{self.epochs:,} epochs, {self.steps:,} steps"
         )
 
+    def _as_run(self) -> Run:
+        """The agent as the run that it would be in a folder."""
+        built, _ = self._open()
+        self._state()
+        return Run(Path(self.algorithm), built, self._states, self._progress, [])
+
     def _state(self) -> Any:
         """The state of its learner, made if it has not begun yet."""
         _, program = self._open()
@@ -385,106 +446,39 @@ class _Learning(Session):
         built: Built,
         program: Program,
         config: Config,
-        callback: Callback | None,
+        callbacks: Sequence[Callback],
         folder: Path | None,
     ):
         super().__init__(built, program)
         self.agent, self.config = agent, config
-        self.callback, self.folder = callback, folder
+        self.callbacks, self.folder = callbacks, folder
         self.compiled = agent._compiled
 
     def log(self, epoch: Epoch) -> bool:
         self.agent._records += epoch.records
         self.agent._timings.append(epoch.timing)
         self.agent._take(self)
-        if self.callback is None:
-            return True
         try:
-            said = self.callback(dict(epoch.records[-1]))
+            # All of them, also after one that ends the learning.
+            return all([self._go_on(callback, epoch) for callback in self.callbacks])
         except KeyboardInterrupt:
             return False
+
+    def _go_on(self, callback: Callback, epoch: Epoch) -> bool:
+        """What a callback makes of an epoch: whether learning is to go on."""
+        if isinstance(callback, Writer):
+            callback.write(epoch.records, epoch.timing)
+            return True
+        said = callback(dict(epoch.records[-1]))
         return not isinstance(said, bool | np.bool_) or bool(said)
+
+    def history(self) -> Sequence[Record]:
+        return self.agent._records
 
     def keep(self) -> None:
         if self.folder is not None:
             self.agent._take(self)
             self.agent.save(self.folder)
-
-
-def load(folder: Any, env: Any = None, *, seed: int | None = None) -> Agent:
-    """The agent that was saved in `folder`, or that a run there has come to.
-
-        agent = eniac.load("car")
-        agent.predict(observation)
-        agent.learn(steps=100_000)
-
-    An environment that was given as an object is needed again to go on: `env`. Without it, and
-    where the environment cannot be made, the agent can predict all the same. Of a run with several
-    seeds `seed` chooses one, by default the first. **Raises** `ConfigError` if there is no run in
-    the folder, `CheckpointError` if it is damaged or of another version of eniac.
-    """
-    prepare_jax()
-    folder = Path(conform(Path, folder, "the folder"))
-    config = load_config(folder)
-    kind = AGENTS_OF.get(config.algorithm.name) or make_agent(config.algorithm.name)
-    agent = kind.__new__(kind)
-    try:
-        run = load_run(folder, env)
-    except ConfigError as error:
-        if env is not None or not (folder / "policy").is_dir():
-            raise
-        seeds = config.seed_numbers
-        number = seeds[0] if seed is None else seed
-        require(number in seeds, "seed", seed, f"one of {', '.join(map(str, seeds))}")
-        agent._begin(_of_seed(config, number), None)
-        exported = folder / "policy" / f"seed-{number}"
-        agent._acting = load_policy(exported), policy_spaces(exported)
-        agent._missing = ConfigError(
-            f"{folder} was loaded without its environment, which is needed for this: give it to "
-            f"eniac.load(folder, env). ({error})"
-        )
-        _read_logs(agent, folder, number)
-        return agent
-    for text in run.warnings:
-        _warn(text)
-    k = run.index(seed)
-    number = config.seed_numbers[k]
-    agent._begin(_of_seed(config, number), env)
-    agent._built = replace(run.built, config=_of_seed(run.built.config, number))
-    found = run.progress
-    one = slice(k, k + 1)
-    agent._progress = Progress(
-        found.epochs[one],
-        found.steps[one],
-        found.returns[one],
-        found.exploiting[one],
-        found.seconds,
-    )
-    agent._states = jax.tree.map(lambda x: x[one], run.states)
-    owner = read_manifest(folder).get("run")
-    if config.seeds == 1 and isinstance(owner, str):
-        agent._run = owner
-    _read_logs(agent, folder, number)
-    agent._open()
-    return agent
-
-
-def _of_seed(config: Config, seed: int) -> Config:
-    """`config` for one of its seeds, without what was asked for the run alone."""
-    rules = dict.fromkeys(("epochs", "steps", "seconds", "return_above", "out"))
-    return replace(config, seed=seed, seeds=1, wandb=False, **rules)  # pyright: ignore[reportArgumentType]
-
-
-def _read_logs(agent: Agent, folder: Path, seed: int) -> None:
-    """The records of one seed, as far as the agent has come."""
-    last = agent._progress.epoch if agent._states is not None else math.inf
-    agent._records = [
-        record
-        for record in read_records(folder / METRICS)
-        if record.get("seed") == seed and (record.get("epoch") or 0) <= last
-    ]
-    timings = read_records(folder / TIMINGS)
-    agent._timings = [timing for timing in timings if (timing.get("epoch") or 0) <= last]
 
 
 @eqx.filter_jit
@@ -507,47 +501,21 @@ def _interval(mean: float, spread: float, num: int) -> tuple[float, float] | Non
     return mean - half, mean + half
 
 
+def _callbacks(given: Any) -> list[Callback]:
+    """What was given as callbacks, as a list."""
+    found = [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
+    for each in found:
+        if not callable(each):
+            raise ConfigError(
+                f"callback is {shown(each)}; it must be a function, or some in a list."
+            )
+    return found
+
+
 def _many(num: int | None) -> str:
     return "one" if num is None else f"a batch of {num}"
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
+    """Warns the user, as Python does."""
     warnings.warn(text, UserWarning, stacklevel=2)
-
-
-ABBREVIATION = 5
-"""Words of an algorithm's name that are no longer than this are written in capitals."""
-
-
-def class_name(algorithm: str) -> str:
-    """The name of an algorithm's class: `eniac-spi-sample` is `ENIACSPISample`."""
-    words = algorithm.split("-")
-    return "".join(x.upper() if len(x) <= ABBREVIATION else x.capitalize() for x in words)
-
-
-def make_agent(algorithm: str) -> type[Agent]:
-    """The class of agents that learn by a row of the table of algorithms."""
-    row = find_algorithm(algorithm)
-    name = class_name(algorithm)
-    choices = ", ".join(row.choices)
-    document = (
-        f"{row.description[0].upper()}{row.description[1:]}.\n\n"
-        f"    agent = eniac.{name}('DeepSea-10', seed=0)\n"
-        f"    agent.learn(epochs=10)\n"
-        f"    agent.predict(observation)\n\n"
-        f"Cover: {row.cover}. Bonus: {row.bonus}. Update: {row.update}. Source: {row.source}.\n\n"
-        + (f"Chosen by name: {choices}. " if choices else "")
-        + f"Settings, as keywords: `eniac train {algorithm} --help` has them all. See `Agent`."
-    )
-    return type(
-        name, (Agent,), {"algorithm": algorithm, "__doc__": document, "__module__": __name__}
-    )
-
-
-AGENTS_OF: dict[str, type[Agent]] = {name: make_agent(name) for name in ALGORITHMS}
-"""The class of each algorithm of the table."""
-
-AGENTS: dict[str, type[Agent]] = {kind.__name__: kind for kind in AGENTS_OF.values()}
-"""The same by their own names, under which they are importable from here and from `eniac`."""
-
-globals().update(AGENTS)

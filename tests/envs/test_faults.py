@@ -572,7 +572,7 @@ def test_an_evaluation_without_an_end_is_cut_and_said(monkeypatch):
 
 
 def test_that_episodes_were_cut_is_said_once():
-    adviser = Adviser()
+    adviser = Adviser(Config(ALGORITHMS["eniac"].default))
     record = {"seed": 0, "epoch": 1, "episodes_cut": 3, "cover/count": 1}
     text = adviser.advice([record])
     assert f"did not end within {LONGEST_EPISODE:,} steps" in text[0]

@@ -28,7 +28,7 @@ def rows_of(result, place=0):
 
 
 def test_two_methods_that_differ_are_told_apart(better, worse):
-    result = compare_runs([worse, better], Asked(threshold=4.5))
+    result = compare_runs([worse, better], threshold=4.5)
     rows = rows_of(result)
     assert list(rows) == ["ppo", "eniac"]
     assert rows["eniac"]["final"] == [5, 6, 7, 8, 9, 10]
@@ -53,7 +53,7 @@ def test_two_methods_that_differ_are_told_apart(better, worse):
 
 @pytest.mark.parametrize(("by", "probability"), [("steps", 35.5 / 36), ("seconds", 35.5 / 36)])
 def test_how_soon_a_threshold_is_passed_can_decide(by, probability, better, worse):
-    (pair,) = compare_runs([worse, better], Asked(by=by, threshold=4.5))["pairs"]
+    (pair,) = compare_runs([worse, better], by=by, threshold=4.5)["pairs"]
     assert pair["first"] == "eniac"
     assert pair["probability"] == pytest.approx(probability)
     assert pair["decided"]
@@ -159,7 +159,7 @@ def test_environments_are_strata_and_settings_may_follow_them(tmp_path):
     assert pair["decided"]
     assert "the mean of 2 environments" in pair["sentence"]
     with pytest.raises(ConfigError, match=r"threshold is 3, but the runs are of 2 environments"):
-        compare_runs(runs, Asked(threshold=3))
+        compare_runs(runs, threshold=3)
 
 
 def test_the_threshold_is_that_of_the_runs(tmp_path):
@@ -171,7 +171,7 @@ def test_the_threshold_is_that_of_the_runs(tmp_path):
     c = write_run(tmp_path / "c", [[1.0], [0.0]], name="zero", return_above=5)
     with pytest.raises(ConfigError, match=r"have return_above 2 and 5; .*--threshold"):
         compare_runs([a, c])
-    assert compare_runs([a, c], Asked(threshold=0.5))["environments"][0]["threshold"] == 0.5
+    assert compare_runs([a, c], threshold=0.5)["environments"][0]["threshold"] == 0.5
 
 
 def test_different_numbers_of_steps_are_told_and_can_be_made_equal(tmp_path):
@@ -180,11 +180,11 @@ def test_different_numbers_of_steps_are_told_and_can_be_made_equal(tmp_path):
     notes = compare_runs([long, short])["notes"]
     assert notes[0].startswith("On Chain-4 seeds had different numbers of steps")
     assert "eniac 40, ppo 20" in notes[0]
-    equal = compare_runs([long, short], Asked(steps=20))
+    equal = compare_runs([long, short], steps=20)
     assert equal["notes"] == []
     assert rows_of(equal)["eniac"]["final"] == [1] * 5
     # Evaluations need not be at the same steps.
-    assert compare_runs([long, short], Asked(steps=19))["notes"] == []
+    assert compare_runs([long, short], steps=19)["notes"] == []
 
 
 def test_seeds_that_a_threshold_stopped_are_not_short_of_steps(tmp_path):
@@ -195,10 +195,10 @@ def test_seeds_that_a_threshold_stopped_are_not_short_of_steps(tmp_path):
 
 def test_seconds_that_are_not_known_are_not_made_up(tmp_path, better):
     a = write_run(tmp_path / "a", [[9.0]] * 5, seconds=False)
-    result = compare_runs([a, better], Asked(threshold=1))
+    result = compare_runs([a, better], threshold=1)
     assert rows_of(result)["ppo"]["seconds_to_threshold"] is None
     with pytest.raises(ConfigError, match=r"timings.jsonl is missing .*--by steps"):
-        compare_runs([a, better], Asked(by="seconds", threshold=1))
+        compare_runs([a, better], by="seconds", threshold=1)
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path, better, worse):
@@ -212,7 +212,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path, better, worse):
     with pytest.raises(ConfigError, match=r"eniac on Chain-4; zero on DeepSea-10"):
         compare_runs([better, sea])
     with pytest.raises(ConfigError, match=r"by is 'steps', which needs a threshold"):
-        compare_runs([better, worse], Asked(by="steps"))
+        compare_runs([better, worse], by="steps")
     with pytest.raises(ConfigError, match="no epoch"):
         compare_runs([better, tmp_path])
     (worse / "config.json").unlink()
@@ -222,7 +222,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path, better, worse):
     with pytest.raises(RunError, match=r"seed 1 of .* has no return_mean"):
         compare_runs([better, unknown])
     with pytest.raises(RunError, match="up to step 5"):
-        compare_runs([better, unknown], Asked(steps=5))
+        compare_runs([better, unknown], steps=5)
 
 
 @pytest.mark.parametrize(

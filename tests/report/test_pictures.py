@@ -323,7 +323,7 @@ def test_a_folder_that_is_no_run_is_told(command, capsys, tmp_path):
 
 def test_a_run_without_a_cover_or_a_picture_is_told(run_of, capsys):
     folder = run_of("lock").path
-    assert "ppo, which has no cover" in _error(capsys, 1, "cover", str(folder))
+    assert "ppo has no cover" in _error(capsys, 1, "cover", str(folder))
     for what in ("visits", "bonus"):
         error = _error(capsys, 1, "plot", str(folder), "--what", what)
         assert "observations of two numbers" in error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from json import dumps as json_of
 from pathlib import Path
 from typing import Any, Literal
@@ -87,6 +88,17 @@ def parse(function: Any, name: str, description: str, rest: list[str]) -> Any:
     return tyro.cli(function, prog=f"eniac {name}", description=description, args=rest)
 
 
+def command(description: str) -> Callable[[Callable[..., int]], Callable[[list[str]], int]]:
+    """Makes a command of a function: called with the words of a command line, it is called with
+    what they say. The command has the function's name, and its help this description."""
+
+    def make(function: Callable[..., int]) -> Callable[[list[str]], int]:
+        name = function.__name__.replace("_", "-")
+        return lambda rest: parse(function, name, description, rest)
+
+    return make
+
+
 def train(rest: list[str]) -> int:
     """`eniac train`."""
     from eniac.cli.options import parse_config
@@ -98,43 +110,39 @@ def train(rest: list[str]) -> int:
     return report(console, train(config, console=console))
 
 
-def resume(rest: list[str]) -> int:
-    """`eniac resume`."""
+@command(RESUME)
+def resume(
+    run: Folder,
+    /,
+    epochs: int | None = None,
+    steps: int | None = None,
+    seconds: float | None = None,
+    return_above: float | None = None,
+    accept_edited_config: Flag = False,
+) -> int:
+    """Continues a run.
 
-    def go_on(
-        run: Folder,
-        /,
-        epochs: int | None = None,
-        steps: int | None = None,
-        seconds: float | None = None,
-        return_above: float | None = None,
-        accept_edited_config: Flag = False,
-    ) -> int:
-        """Continues a run.
+    Args:
+        run: Folder of the run.
+        epochs: Stop after this many epochs, those already done included.
+        steps: Stop after this many environment steps of a seed.
+        seconds: Stop after this much wall-clock time, that already spent included.
+        return_above: Stop a seed when its evaluation's mean return is above this.
+        accept_edited_config: Go on though config.json was edited since, with what it says now.
+    """
+    from eniac.training import resume as go_on
 
-        Args:
-            run: Folder of the run.
-            epochs: Stop after this many epochs, those already done included.
-            steps: Stop after this many environment steps of a seed.
-            seconds: Stop after this much wall-clock time, that already spent included.
-            return_above: Stop a seed when its evaluation's mean return is above this.
-            accept_edited_config: Go on though config.json was edited since, with what it says now.
-        """
-        from eniac.training import resume
-
-        console = Console()
-        result = resume(
-            run,
-            epochs=epochs,
-            steps=steps,
-            seconds=seconds,
-            return_above=return_above,
-            accept_edited_config=accept_edited_config,
-            console=console,
-        )
-        return report(console, result)
-
-    return parse(go_on, "resume", RESUME, rest)
+    console = Console()
+    result = go_on(
+        run,
+        epochs=epochs,
+        steps=steps,
+        seconds=seconds,
+        return_above=return_above,
+        accept_edited_config=accept_edited_config,
+        console=console,
+    )
+    return report(console, result)
 
 
 def show_list(rest: list[str]) -> int:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from eniac.report.diagnose import Diagnosis
     from eniac.theory.certify import Certificate, Line
 
 
@@ -187,6 +188,23 @@ def audit_table(result: dict[str, Any]) -> Group:
         table.add_row(name, value, meaning)
     notes = Text("\n".join(result["notes"]), style="dim")
     return Group(table, notes)
+
+
+def diagnosis_table(diagnosis: Diagnosis) -> Group:
+    """What `diagnose_run` returned."""
+    from eniac.report.diagnose import SHOWN
+
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(no_wrap=True)
+    rows.add_column(overflow="fold")
+    for verdict, question, texts in diagnosis.lines():
+        told = Text("\n").join([Text(question, style="bold"), *map(Text, texts), Text()])
+        rows.add_row(Text(SHOWN[verdict], style=_VERDICTS[verdict]), told)
+    left = [Text(f"left out: {name} ({why})", "dim") for name, why in diagnosis.left_out.items()]
+    return Group(Text(diagnosis.title + "\n"), rows, *left)
+
+
+_VERDICTS = {"good": "green", "look": "yellow", "bad": "bold red", "unknown": "dim"}
 
 
 def comparison_tables(result: dict[str, Any]) -> Iterator[Table]:

@@ -94,7 +94,15 @@ class Group:
         return np.array(found)
 
 
-def compare_runs(runs: Sequence[Path | str], asked: Asked | None = None) -> dict[str, Any]:
+def compare_runs(
+    runs: Sequence[Path | str],
+    *,
+    metric: str = RETURN,
+    by: Literal["return", "steps", "seconds"] = "return",
+    threshold: float | None = None,
+    steps: int | None = None,
+    level: float = LEVEL,
+) -> dict[str, Any]:
     """What can be said about the methods that made `runs`, from their files alone: plain data.
 
     Runs that differ only in their seeds are one method's. All methods must have runs in the same
@@ -102,9 +110,17 @@ def compare_runs(runs: Sequence[Path | str], asked: Asked | None = None) -> dict
     seconds to the threshold, profile, with intervals. `pairs` has for every two methods the
     probability of improvement, the verdict and a sentence. What is infinite or not known is None.
 
+        >>> runs = ["runs/ppo", "runs/zero"]
+        >>> eniac.compare_runs(runs, by="steps", threshold=0.9)  # doctest: +SKIP
+
+    `metric` is what is compared, a number in metrics.jsonl of which more is better; what decides is
+    its value at the end, or `by` how soon it was above `threshold` (None: the runs' own
+    return_above). `steps`: what there was after so many environment steps of a seed. `level` is how
+    often intervals should hold the truth.
+
     **Raises** `ConfigError` for what cannot be compared, `RunError` for logs that are damaged.
     """
-    asked = asked or Asked()
+    asked = Asked(metric, by, threshold, steps, level)
     table = _by_method([Path(run) for run in runs], asked)
     names, places = list(table), list(next(iter(table.values())))
     thresholds = {

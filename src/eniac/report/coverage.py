@@ -102,8 +102,8 @@ def visits_of(run: Run, state: Any) -> list[Visits]:
     """
     if not run.config.algorithm.has_cover:
         raise RunError(
-            f"{run.path} is a run of {run.config.algorithm.name}, which has no cover of networks. "
-            "Algorithms with one: eniac, pc-pg, zero."
+            f"{run.config.algorithm.name} has no cover of networks. Algorithms with one: eniac, "
+            "pc-pg, zero."
         )
     require_visits(run, state)
     buffer = state.buffer
@@ -168,15 +168,18 @@ class Cells:
             )
 
     def touched(self, observations: Any) -> set[tuple[Any, ...]]:
-        """The cells, as places along each coordinate, that hold one of `observations` or more."""
+        """The cells that hold one of `observations` or more."""
+        return set(self.of_each(observations))
+
+    def of_each(self, observations: Any) -> list[tuple[Any, ...]]:
+        """For each of `observations` its cell, as places along each coordinate."""
         columns = []
         for (path, _), grid in zip(self._leaves, self._grids, strict=True):
             rows = observations
             for key in path:
                 rows = rows[key]
             columns.append(grid.places(np.asarray(rows)))
-        places = np.concatenate(columns, axis=1)
-        return set(map(tuple, np.unique(places, axis=0).tolist()))
+        return list(map(tuple, np.concatenate(columns, axis=1).tolist()))
 
 
 class _Grid:

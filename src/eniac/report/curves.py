@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from eniac.errors import ConfigError, RunError, name_shown, shown, suggestion
 from eniac.runs.identity import FREE, flat_fields
 from eniac.runs.log import HEAD, METRICS, TIMINGS, read_records
+from eniac.runs.progress import EXPLOITING
 from eniac.runs.reading import read_json
 
 _PLACE = ("env", "env_options", "horizon")
@@ -44,6 +45,8 @@ class RunCurves:
     config: dict[str, Any]
     """what config.json says; empty if there is none"""
     seeds: dict[int, Curve]
+    exploiting: dict[int, Curve] = field(default_factory=dict)
+    """the return of the exploiting policy, beside that of an incumbent"""
 
     @property
     def algorithm(self) -> str:
@@ -96,11 +99,26 @@ def read_curves(run: Path, metric: str) -> RunCurves:
     records = read_records(run / METRICS)
     if not records:
         raise ConfigError(f"{run} has no epoch in {METRICS}. Is it the folder of a run?")
+    return make_curves(run, _config(run), records, metric)
+
+
+def make_curves(
+    run: Path, config: dict[str, Any], records: Sequence[Mapping[str, Any]], metric: str
+) -> RunCurves:
+    """The same of records that are at hand, one or more."""
     if metric not in records[0]:
         names = [name for name in records[0] if name not in HEAD]
         raise ConfigError(
             f"metric is {shown(metric)}; {run} has {', '.join(names)}.{suggestion(metric, names)}"
         )
+    beside = {}
+    name = next((name for name in EXPLOITING if name in records[0]), None)
+    if metric == "return_mean" and name is not None:
+        beside = _by_seed(run, records, name)
+    return RunCurves(run, config, _by_seed(run, records, metric), beside)
+
+
+def _by_seed(run: Path, records: Sequence[Mapping[str, Any]], metric: str) -> dict[int, Curve]:
     by_seed: dict[int, list[tuple[float, float, float]]] = {}
     for number, record in enumerate(records, start=1):
         if record.get("seed") is None or record.get("env_steps") is None:
@@ -108,10 +126,9 @@ def read_curves(run: Path, metric: str) -> RunCurves:
         rows = by_seed.setdefault(int(record["seed"]), [])
         if record.get(metric) is not None:
             rows.append((record["env_steps"], record[metric], record.get("epoch") or 0))
-    seeds = {
+    return {
         seed: Curve(*np.array(rows, np.float64).reshape(-1, 3).T) for seed, rows in by_seed.items()
     }
-    return RunCurves(run, _config(run), seeds)
 
 
 def merged(runs: Sequence[RunCurves]) -> list[list[RunCurves]]:

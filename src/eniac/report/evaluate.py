@@ -61,7 +61,12 @@ def evaluate_run(
     `policy`, by default the one that the run is judged by.
 
     It takes its most likely actions if `deterministic`, random ones if not; None is as it was
-    judged best, which may differ from seed to seed. Returns plain data: what was evaluated and how,
+    judged best, which may differ from seed to seed.
+
+        >>> eniac.evaluate_run(eniac.load_run(folder / "run"), episodes=5)
+        {'run': ..., 'algorithm': 'eniac', 'env': 'DeepSea-4', ... 'seeds': [{'seed': 0, ...}]}
+
+    Returns plain data: what was evaluated and how,
     a row for each seed, and the mean over seeds. The same `seed` gives the same episodes.
     """
     config, env = run.config, run.env

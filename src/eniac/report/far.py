@@ -37,29 +37,48 @@ class HeldOut(NamedTuple):
 
 
 def hold_out(run: Run, state: Any, num: int, notes: list[str]) -> HeldOut:
-    """About `num` pairs of each kind.
-
-    Visited: of fresh rollouts of the policies of the cover, all alike, or of the only policy there
-    is. Far: states uniform between the bounds of the space (where it has none, in a box twice as
-    wide as what was visited), with uniform actions; of these, the states that are farther from the
-    nearest visit than `FAR_QUANTILE` of the held-out ones.
-    """
-    key = jax.random.key(run.config.seed_numbers[0])
-    rollout_key, action_key = jax.random.split(key)
-    rng = np.random.default_rng(0)
+    """About `num` pairs of each kind. Visited: of fresh rollouts of the policies of the cover, all
+    alike, or of the only policy there is."""
     learner = run.learner
     assert isinstance(learner, DeepLearner)
+    rollout_key, action_key = jax.random.split(jax.random.key(run.config.seed_numbers[0]))
     near, policy = fresh_visits(learner, state, rollout_key)
     if state.cover is None:
-        # Every second one, to be near to the others.
-        before = jax.tree.map(lambda x: x[::2], near)
-        near = jax.tree.map(lambda x: x[1::2], near)
+        near, before = halves(near)
         notes.append("there is no buffer: visited is where the policy goes now")
     else:
-        rows = slice(int(state.buffer.count))
-        before = jax.tree.map(lambda x: np.asarray(x)[rows], state.buffer.pairs)
+        before = buffered(state.buffer)
+    return apart(run.env.observation_space, near, before, policy, action_key, num, notes)
+
+
+def buffered(buffer: Any) -> Pairs:
+    """The pairs that are in a buffer."""
+    rows = slice(int(buffer.count))
+    return jax.tree.map(lambda x: np.asarray(x)[rows], buffer.pairs)
+
+
+def halves(pairs: Pairs) -> tuple[Pairs, Pairs]:
+    """Every second pair, and those between, to which they should be near."""
+    return tuple(jax.tree.map(lambda x, i=i: x[i::2], pairs) for i in (1, 0))
+
+
+def apart(
+    space: gymnasium.Space[Any],
+    near: Pairs,
+    before: Pairs,
+    policy: Any,
+    key: PRNGKeyArray,
+    num: int,
+    notes: list[str],
+) -> HeldOut:
+    """`num` of the pairs `near` to those of `before`, and as many that are far from them.
+
+    Far: states uniform between the bounds of the space (where it has none, in a box twice as wide
+    as what was visited), with uniform actions; of these, the states that are farther from the
+    nearest of `before` than `FAR_QUANTILE` of the near ones.
+    """
+    rng = np.random.default_rng(0)
     near, before = _some(near, num, rng), _some(before, NUM_NEAR, rng)
-    space = run.env.observation_space
     bounded = all(_is_bounded(leaf) for leaf in _leaves(space))
     where = (
         "uniform between the bounds of the space"
@@ -68,7 +87,7 @@ def hold_out(run: Run, state: Any, num: int, notes: list[str]) -> HeldOut:
     )
     notes.append(f"far states are {where}, and farther from all visits than 95 % of the held-out")
     observations = draw(space, before.observation, 4 * num, rng)
-    actions = jax.device_get(policy.uniform(action_key, (4 * num,)))
+    actions = jax.device_get(policy.uniform(key, (4 * num,)))
     distance = Distance(space, before.observation)
     near_distance, far_distance = distance(near.observation), distance(observations)
     rows = np.flatnonzero(far_distance > np.quantile(near_distance, FAR_QUANTILE))[:num]

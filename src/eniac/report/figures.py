@@ -15,8 +15,6 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from eniac.errors import ConfigError, RunError
 from eniac.report.curves import RunCurves, labels, merged, read_curves
 from eniac.report.statistics import LEVEL, RESAMPLES, bootstrap_interval, interquartile_mean
-from eniac.runs.log import METRICS, read_records
-from eniac.runs.progress import EXPLOITING
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -41,6 +39,8 @@ _GREY = "#666666"
 def learning_curves(runs: Sequence[Path], out: Path, metric: str = "return_mean") -> Path:
     """Draws `metric` of the runs against environment steps to a PNG, SVG or PDF at `out`.
 
+        >>> path = eniac.learning_curves([folder / "run"], folder / "curves.svg")
+
     Runs that differ in nothing but their seeds are one curve; every environment has a panel of its
     own. The line is the interquartile mean of the seeds, the band its 95 % bootstrap interval, thin
     lines are single seeds. A seed that has met its stop rule keeps its last value. Beside the
@@ -48,7 +48,12 @@ def learning_curves(runs: Sequence[Path], out: Path, metric: str = "return_mean"
     to stop is dotted.
     """
     check_format(out)
-    read = [read_curves(Path(run), metric) for run in runs]
+    write(draw_curves([read_curves(Path(run), metric) for run in runs], metric), out)
+    return out
+
+
+def draw_curves(read: Sequence[RunCurves], metric: str = "return_mean") -> Figure:
+    """The figure of `learning_curves`."""
     panels: dict[str, list[list[RunCurves]]] = {}
     for group in merged(read):
         panels.setdefault(group[0].environment, []).append(group)
@@ -66,8 +71,7 @@ def learning_curves(runs: Sequence[Path], out: Path, metric: str = "return_mean"
         caption = "line: interquartile mean of seeds; band: its "
         caption += f"{100 * LEVEL:.4g} % bootstrap interval"
         figure.supxlabel(caption, fontsize=8, color=_GREY)
-    write(figure, out)
-    return out
+    return figure
 
 
 def _panel(axes: Axes, environment: str, groups: list[list[RunCurves]], metric: str) -> bool:
@@ -83,7 +87,7 @@ def _panel(axes: Axes, environment: str, groups: list[list[RunCurves]], metric: 
             raise ConfigError(
                 f"metric is {metric!r}, and {group[0].folder} knows no value of it; choose another."
             )
-        beside = _exploiting(group) if metric == "return_mean" else None
+        beside = _exploiting(group)
         if beside is not None:
             told = None if dashed else "exploiting policy"
             axes.plot(*beside, color=colour, linestyle="--", linewidth=1.2, label=told)
@@ -214,13 +218,8 @@ def _dress(axes: Axes, x: str, y: str) -> None:
 def _exploiting(group: list[RunCurves]) -> tuple[np.ndarray, np.ndarray] | None:
     """The return of the exploiting policy, the interquartile mean of all seeds in which it learns
     by then."""
-    seeds = []
-    for run in group:
-        records = read_records(run.folder / METRICS)
-        name = next((name for name in EXPLOITING if name in records[0]), None)
-        if name is not None:
-            curves = read_curves(run.folder, name).seeds.values()
-            seeds += [(curve.steps, curve.values) for curve in curves if len(curve.steps)]
+    curves = [curve for run in group for curve in run.exploiting.values()]
+    seeds = [(curve.steps, curve.values) for curve in curves if len(curve.steps)]
     if not seeds:
         return None
     grid = np.unique(np.concatenate([steps for steps, _ in seeds]))

@@ -53,17 +53,23 @@ def draw(run: Run, what: str, out: Path, seed: int | None = None) -> Path:
     """
     if what == "curve":
         return learning_curves([run.path], out)
+    figure = picture(run, what, seed)
+    try:
+        save(figure, out)
+    except (OSError, ValueError) as error:
+        raise RunError(f"Cannot draw to {out}: {error}.") from error
+    return out
+
+
+def picture(run: Run, what: str, seed: int | None = None) -> Figure:
+    """Visits or bonus of one of the run's seeds, by default the first. Raises as `draw` does."""
     state = jax.device_get(take_seed(run.states, run.index(seed)))
     view = _view(run)
     figure = (draw_visits if what == "visits" else draw_bonus)(run, state, view)
     if run.config.seeds > 1:
         number = run.config.seed_numbers[run.index(seed)]
         figure.suptitle(f"{figure.get_suptitle()}, seed {number}")
-    try:
-        save(figure, out)
-    except (OSError, ValueError) as error:
-        raise RunError(f"Cannot draw to {out}: {error}.") from error
-    return out
+    return figure
 
 
 def draw_all(
@@ -111,7 +117,7 @@ def draw_bonus(run: Run, state: Any, view: View) -> Figure:
     bonus = run.learner.bonus(state)
     if bonus is None:
         name = run.config.algorithm.name
-        raise NoPicture(f"{run.path} is a run of {name}, which has no bonus that can be drawn.")
+        raise NoPicture(f"{name} has no bonus that can be drawn.")
     covered = run.config.algorithm.has_cover
     visits = visits_of(run, state) if covered else []
     values = bonus_values(bonus, view.observations, some_actions(run.env.action_space))
@@ -168,7 +174,7 @@ def _view(run: Run) -> View:
         space = space if len(space) <= 100 else f"{space[:97]}..."
         also = ""
         if run.config.algorithm.has_cover:
-            also = f" `eniac cover {run.path}` has the coverage in numbers."
+            also = " `eniac cover` has the coverage in numbers."
         raise NoPicture(
             f"{run.config.env} has the observation space {space}; visits and bonus can be drawn "
             "for observations of two numbers with bounds, for discrete ones and for deep sea."

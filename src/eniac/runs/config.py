@@ -130,11 +130,8 @@ class Config:
         require(self.seed + self.seeds <= 2**31, "seed", self.seed, "such that all are below 2**31")
         if not self.env.startswith(GIVEN):
             check_name(self.env)
-        if self.wandb and importlib.util.find_spec("wandb") is None:
-            raise ConfigError(
-                "wandb is True, but the package is not installed. Install it with "
-                "`pip install 'eniac[wandb]'`, or leave wandb off."
-            )
+        if self.wandb:
+            require_wandb("wandb is True")
         self._check_room()
 
     def _check_room(self) -> None:
@@ -257,6 +254,15 @@ class Built:
         arrays = [x for x in jax.tree.leaves(self.learner.shapes()) if hasattr(x, "dtype")]
         state = sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays)
         require_memory({**sizes, "the state of all seeds": self.config.seeds * state}, what)
+
+
+def require_wandb(wanted: str) -> None:
+    """Raises a `ConfigError` if Weights & Biases is `wanted` and not installed."""
+    if importlib.util.find_spec("wandb") is None:
+        raise ConfigError(
+            f"{wanted}, but the package wandb is not installed. Install it with "
+            "`pip install 'eniac[wandb]'`, or leave it off."
+        )
 
 
 _32_BITS = "below 2**31: what is counted in a run has 32 bits"

@@ -1,56 +1,72 @@
-"""What a run should tell its user while it goes on: a bonus that does not do its work, episodes
-without an end, and what is to blame for NaN."""
+"""What a run should tell its user while it goes on: whatever a check finds bad, and what is to
+blame for NaN."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from eniac.sampling.base import LONGEST_EPISODE, NONFINITE
+from eniac.runs.checks import CHECKS, Evidence, find
+from eniac.runs.config import Config
+from eniac.sampling.base import NONFINITE
 
-UNHEARD = 0.001
-"""Share of steps at which the bonus exceeds the reward, below which it has no say."""
+REMEMBERED = 50
+"""Records of a seed that are remembered, and the first: more would only say what was long ago."""
 
 
 class Adviser:
-    """Reads the records of a run and warns of each trouble once a fit of the bonus.
+    """Asks the checks after every epoch, and warns of what is bad.
 
-    A fit goes with a new policy of the cover; until the next one its records repeat what it was
-    like, and so is the warning not repeated.
+    Each seed is warned of a trouble once; of the bonus once a fit, which goes with a new policy of
+    the cover: until the next one its records repeat what it was like. `records` are those of
+    before, if the run has begun already.
     """
 
-    def __init__(self):
+    def __init__(self, config: Config, records: Sequence[Mapping[str, Any]] = ()):
+        self._config = config
+        self._first: dict[int, Mapping[str, Any]] = {}
+        self._recent: dict[int, deque[Mapping[str, Any]]] = {}
         self._told: dict[tuple[int, str], Any] = {}
+        self._remember(records)
 
     def advice(self, records: Sequence[Mapping[str, Any]]) -> list[str]:
-        """The warnings that the records of one epoch, a record for each seed, give reason to."""
+        """The warnings that the records of one epoch, a record for each seed and round, give
+        reason to."""
+        self._remember(records)
         seeds: dict[str, list[int]] = {}
-        for record in records:
-            for trouble in self._troubles(record):
-                fit = record.get("cover/count") if trouble != ENDLESS else 0
-                if self._told.get((record["seed"], trouble), -1) != fit:
-                    self._told[record["seed"], trouble] = fit
-                    seeds.setdefault(trouble, []).append(record["seed"])
+        for seed in dict.fromkeys(record["seed"] for record in records):
+            for text in self._troubles(seed):
+                seeds.setdefault(text, []).append(seed)
         epoch = max((record["epoch"] for record in records), default=0)
         return [
             f"epoch {epoch}, seed{'s' * (len(who) > 1)} {', '.join(map(str, who))}: {text}"
             for text, who in seeds.items()
         ]
 
-    def _troubles(self, record: Mapping[str, Any]) -> list[str]:
-        troubles = []
-        if record.get("width/diverged"):
-            troubles.append(DIVERGED)
-        elif record.get("width/collapsed"):
-            troubles.append(COLLAPSED)
-        share = record.get("explore/bonus_decides")
-        positive = (record.get("explore/bonus") or 0) > 0
-        if positive and share is not None and share < UNHEARD:
-            troubles.append(NO_SAY)
-        if record.get("episodes_cut"):
-            troubles.append(ENDLESS)
+    def _remember(self, records: Sequence[Mapping[str, Any]]) -> None:
+        for record in records:
+            seed = record.get("seed")
+            if seed is None:
+                continue
+            if seed not in self._first:
+                self._first[seed], self._recent[seed] = record, deque(maxlen=REMEMBERED)
+            else:
+                self._recent[seed].append(record)
+
+    def _troubles(self, seed: int) -> list[str]:
+        evidence = Evidence(self._config, [self._first[seed], *self._recent[seed]], {})
+        last, troubles = evidence.last, []
+        for check in CHECKS:
+            if check.applies(self._config.algorithm, last):
+                continue
+            found = find(check, evidence)
+            fit = last.get("cover/count") if check.each_fit else 0
+            if found.verdict == "bad" and self._told.get((seed, found.trouble), -1) != fit:
+                self._told[seed, found.trouble] = fit
+                troubles.append(f"{found.trouble}. Try {found.advice}.")
         return troubles
 
 
@@ -87,23 +103,3 @@ def blame(
 
 
 SMALLER = " Often a smaller learning rate helps."
-ENDLESS = (
-    f"episodes of the evaluation did not end within {LONGEST_EPISODE:,} steps and were cut there, "
-    "so that returns are those of so many steps. Give it a time limit with --evaluation.horizon, "
-    "or with --horizon for training too."
-)
-
-
-DIVERGED = (
-    "the width network diverged, so the bonus of the fit before stays in use. Try "
-    "--bonus.training constrained, or a smaller --bonus.learning-rate."
-)
-COLLAPSED = (
-    "the width is nearly the same everywhere, so the bonus tells no state from another and leads "
-    "nowhere until the next fit. Try --bonus.training constrained, or more steps of it "
-    "(--bonus.outer)."
-)
-NO_SAY = (
-    "rewards exceed the bonus nearly everywhere, so under max(r, b) it has no say and nothing is "
-    "explored for its sake. Try --combine add, a larger --bonus.coefficient, or smaller rewards."
-)

@@ -30,7 +30,7 @@ from eniac.runs.folder import CONFIG, check_out, clear, remove_empty
 from eniac.runs.identity import Origin, Owner, changed, fingerprint, made_with, new_run
 from eniac.runs.load import NO_MANIFEST, Run, edits_of, load_asked, load_config
 from eniac.runs.lock import Writer
-from eniac.runs.log import Logs
+from eniac.runs.log import METRICS, Logs, Record, read_records
 from eniac.runs.manifest import Manifest, ended_well, owner_of, read_manifest
 from eniac.runs.program import make_program, too_few_devices
 from eniac.runs.progress import Progress, rules_met, verdicts
@@ -332,6 +332,12 @@ class _Session(Session):
         self._logs.write(epoch.records, epoch.timing)
         return True
 
+    def history(self) -> list[Record]:
+        try:
+            return read_records(self.folder / METRICS)
+        except RunError:
+            return []  # whoever goes on need not read what was logged
+
     def keep(self) -> None:
         """Saves the states, unless they are saved already."""
         if self.progress is self._saved:
@@ -356,13 +362,11 @@ class _Session(Session):
         )
 
     def _finish(self, result: Result, warn: Callable[[str], None]) -> None:
-        export_policies(
-            self.folder / "policy",
-            self.config,
-            self.built.learner,
-            self.states,
-            result.progress,
-        )
-        run = Run(self.folder, self.built, self.states, result.progress, [])
+        # On the host: to take one seed out of arrays that lie on several devices, these have to
+        # meet, and on a busy machine XLA gives up waiting and ends the process.
+        states = jax.device_get(self.states)
+        learner, progress = self.built.learner, result.progress
+        export_policies(self.folder / "policy", self.config, learner, states, progress)
+        run = Run(self.folder, self.built, states, progress, [])
         for warning in self.finish(run) if self.finish else []:
             warn(warning)

@@ -91,6 +91,9 @@ def export_run(run: Run, folder: Path, policy: str | None = None) -> list[Path]:
 def load_policy(folder: Path | str) -> Acting:
     """The policy that was exported to `folder`, with how it acts.
 
+        >>> acting = eniac.load_policy(folder / "run" / "policy")
+        >>> action = acting.mode(observation)
+
     `action(noise, observation)` acts as it was judged best, by its most likely action if it is
     `greedy`; `policy` is the network, or the table, itself.
 

@@ -16,7 +16,7 @@ from eniac.runs.cache import prepare_jax
 from eniac.runs.checkpoint import newest_checkpoint
 from eniac.runs.config import Built, Config
 from eniac.runs.dataclass_io import conform
-from eniac.runs.identity import edits
+from eniac.runs.identity import Origin, edits
 from eniac.runs.manifest import owner_of, read_manifest
 from eniac.runs.program import make_program, take_seed
 from eniac.runs.progress import Progress
@@ -34,6 +34,8 @@ class Run:
     """The states of all seeds, stacked."""
     progress: Progress
     warnings: list[str]
+    origin: Origin | None = None
+    """Where its checkpoint comes from; None if it comes from none."""
 
     @property
     def config(self) -> Config:
@@ -135,4 +137,4 @@ def load_run(folder: Path | str, env: Any = None) -> Run:
         warnings.append(f"config.json was edited after the run began: {', '.join(edited)}.")
     if not (manifest or read_manifest(folder)):  # it may have come with the first checkpoint
         warnings.append(NO_MANIFEST)
-    return Run(folder, built, found.state, found.progress, warnings)
+    return Run(folder, built, found.state, found.progress, warnings, found.origin)

@@ -11,9 +11,10 @@ import math
 import os
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from tensorboardX.proto.event_pb2 import (
@@ -24,7 +25,8 @@ from tensorboardX.record_writer import RecordWriter
 from tensorboardX.summary import scalar
 
 from eniac.errors import RunError, shown
-from eniac.runs.config import Config
+from eniac.runs.config import Config, require_wandb
+from eniac.runs.dataclass_io import conform
 from eniac.runs.reading import read_json_lines, require_own
 
 METRICS = "metrics.jsonl"
@@ -48,25 +50,23 @@ class Logs:
         self._metrics = _Lines(folder / METRICS, offsets.get(METRICS, 0))
         self._timings = _Lines(folder / TIMINGS, offsets.get(TIMINGS, 0))
         self._boards = {
-            seed: _Board(folder / "tensorboard" / f"seed-{seed}", steps[k])
+            seed: TensorBoard(folder / "tensorboard" / f"seed-{seed}", steps[k])
             for k, seed in enumerate(config.seed_numbers)
         }
-        self._wandb = _start_wandb(folder, config) if config.wandb else None
+        self._wandb = None
+        if config.wandb:
+            self._wandb = WandB(name=folder.name, dir=str(folder), by_seed=True)
+            self._wandb.begin(config)
 
     def write(self, records: Sequence[Record], timing: Record) -> None:
         """A record for each round of each active seed, and the timing of the epoch. TensorBoard
         has them by environment steps."""
         for record in records:
             self._metrics.append(record)
-            scalars = {k: v for k, v in record.items() if k not in HEAD}
-            self._boards[int(record["seed"] or 0)].write(
-                int(record["env_steps"] or 0), scalars | _prefixed("time/", timing)
-            )
+            self._boards[int(record["seed"] or 0)].write([record], timing)
         self._timings.append(timing)
         if self._wandb is not None:
-            for record in records:
-                self._wandb.log(_prefixed(f"seed-{record['seed']}/", record), commit=False)
-            self._wandb.log(_prefixed("time/", timing))
+            self._wandb.write(records, timing)
 
     def sync(self) -> dict[str, int]:
         """Brings all lines to the disk. Returns the length of each log in bytes."""
@@ -76,7 +76,7 @@ class Logs:
         for part in (self._metrics, self._timings, *self._boards.values()):
             part.close()
         if self._wandb is not None:
-            self._wandb.finish()
+            self._wandb.close()
 
 
 def make_record(
@@ -150,29 +150,62 @@ class _Lines:
         self._file.close()
 
 
-class _Board:
-    """A TensorBoard event file, written in the caller's thread.
+class Writer(ABC):
+    """A log elsewhere than in the folder of a run. It is a callback of `Agent.learn` too, which
+    gives it every round of an epoch, and the time that took."""
 
-    tensorboardX's own writer uses a thread and a queue: when the disk is full, the thread dies and
-    the run waits for it forever. Its record format is used directly instead.
+    def begin(self, config: Config) -> None:
+        """Called before the first epoch, and again whenever learning goes on."""
+        del config
+
+    @abstractmethod
+    def write(self, records: Sequence[Record], timing: Record) -> None:
+        """The records of an epoch, a record a round, and its timing."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __call__(self, record: Record) -> None:
+        self.write([record], {})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+
+class TensorBoard(Writer):
+    """Writes records for TensorBoard, by environment steps, to a new file in `folder`.
+
+        >>> with eniac.TensorBoard(folder / "board") as board:
+        ...     agent = agent.learn(epochs=1, callback=board)
+
+    Show it with `tensorboard --logdir FOLDER`. `steps` are those after which the log goes on:
+    TensorBoard forgets what an earlier file has beyond them.
     """
 
-    def __init__(self, folder: Path, steps: int):
-        folder.mkdir(parents=True, exist_ok=True)
+    # In the caller's thread: tensorboardX's own writer uses a thread and a queue; when the disk is
+    # full, the thread dies and the run waits for it forever. Its record format is used directly.
+
+    def __init__(self, folder: Path | str, steps: int = 0):
+        folder = Path(conform(Path, folder, "the folder"))
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}"
+        folder.mkdir(parents=True, exist_ok=True)
         self._writer = RecordWriter(str(folder / name))
         self._put(Event(wall_time=time.time(), file_version="brain.Event:2"))
         if steps:
-            # Tells TensorBoard to forget what an earlier session wrote beyond these steps.
             start = SessionLog(status=SessionLog.START)
             self._put(Event(wall_time=time.time(), step=steps + 1, session_log=start))
         self._writer.flush()
 
-    def write(self, steps: int, scalars: Mapping[str, Any]) -> None:
-        for name, value in scalars.items():
-            if value is not None:
-                summary = scalar(name, value)
-                self._put(Event(wall_time=time.time(), step=steps, summary=summary))
+    def write(self, records: Sequence[Record], timing: Record) -> None:
+        for record in records:
+            scalars = {name: value for name, value in record.items() if name not in HEAD}
+            for name, value in (scalars | _prefixed("time/", timing)).items():
+                if value is not None:
+                    summary, steps = scalar(name, value), int(record["env_steps"] or 0)
+                    self._put(Event(wall_time=time.time(), step=steps, summary=summary))
         self._writer.flush()
 
     def _put(self, event: Any) -> None:
@@ -182,13 +215,46 @@ class _Board:
         self._writer.close()
 
 
-def _start_wandb(folder: Path, config: Config) -> Any:
-    import wandb  # pyright: ignore[reportMissingImports]
+class WandB(Writer):
+    """Logs records to Weights & Biases, offline unless `mode` says otherwise; `options` are those
+    of `wandb.init`. Needs: pip install 'eniac[wandb]'.
 
-    return wandb.init(
-        project="eniac",
-        name=folder.name,
-        dir=str(folder),
-        config=config.to_dict(),
-        mode="offline",
-    )
+        >>> agent.learn(callback=eniac.WandB(project="sea"))  # doctest: +SKIP
+
+    The settings of the agent are those of its run there. `close` ends that; Python's end does so
+    too. With `by_seed` names begin with the seed, for several in one run.
+    """
+
+    def __init__(
+        self,
+        project: str = "eniac",
+        *,
+        mode: str = "offline",
+        by_seed: bool = False,
+        **options: Any,
+    ):
+        require_wandb("eniac.WandB is asked for")
+        self._options = {"project": project, "mode": mode, **options}
+        self._by_seed = by_seed
+        self._run: Any = None
+
+    def begin(self, config: Config) -> None:
+        if self._run is None:
+            import wandb  # pyright: ignore[reportMissingImports]
+
+            self._run = wandb.init(**{"config": config.to_dict(), **self._options})
+
+    def write(self, records: Sequence[Record], timing: Record) -> None:
+        if self._run is None:
+            raise RunError("this log has not begun: give it to learn(callback=...).")
+        rounds: dict[Any, dict[str, Any]] = {}
+        for record in records:
+            prefix = f"seed-{record['seed']}/" if self._by_seed else ""
+            rounds.setdefault(record.get("round"), {}).update(_prefixed(prefix, record))
+        for row in rounds.values():
+            self._run.log(row | _prefixed("time/", timing))
+
+    def close(self) -> None:
+        if self._run is not None:
+            self._run.finish()
+        self._run = None

@@ -7,7 +7,7 @@ A `Session` computes epochs and keeps what comes of them in memory, which is all
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +65,10 @@ class Session:
         del epoch
         return True
 
+    def history(self) -> Sequence[Record]:
+        """The records of what was done before this session."""
+        return []
+
     def keep(self) -> None:
         """Called with every state that is worth keeping on disk: the first and the last, and after
         every `checkpoint_every` epochs."""
@@ -85,7 +89,7 @@ class Session:
         warn: Callable[[str], None],
     ) -> Ending:
         """Goes on from `states`, or begins if there are None."""
-        start, adviser = progress, Adviser()
+        start, adviser = progress, Adviser(self.config, self.history())
         self.progress = progress
         try:
             self._prepare(states, display, signals, warn)

@@ -317,6 +317,15 @@ def advantages(
     return advantage, returns
 
 
+def rollout_advantages(
+    seen: Trajectory, gamma: float, gae_lambda: float
+) -> tuple[Float[Array, "time envs"], Float[Array, "time envs"]]:
+    """`advantages` in every environment of a rollout."""
+    axes = Trajectory(*(1,) * 9, num_steps=None)  # pyright: ignore[reportArgumentType]
+    each = jax.vmap(lambda one: advantages(one, gamma, gae_lambda), in_axes=(axes,), out_axes=1)
+    return each(seen._replace(rolled_in=None))
+
+
 NONFINITE = ("nothing", "observations", "actions", "rewards")
 """What may be NaN or infinite, in the order in which an agent sees, acts and is paid: the first of
 them to be so is the cause of all that follows."""

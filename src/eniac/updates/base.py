@@ -18,8 +18,8 @@ class UpdateRule(ABC):
     an update that learns from more than the last rollout.
     """
 
-    gamma: float | None
-    """discount factor; None only until the settings are resolved"""
+    gamma: Any
+    """discount factor, a float; None only until the settings are resolved"""
 
     imitate: bool = False
     """whether the steps of a roll-in are learned from too: then it may take a whole rollout"""
