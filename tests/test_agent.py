@@ -427,11 +427,6 @@ def test_evaluation_has_an_interval_and_leaves_the_learning_alone(learned):
         agent.evaluate(0)
 
 
-def test_the_interval_is_that_of_student():
-    low, high = agents._interval(2.0, np.std([1.0, 2.0, 3.0]), 3)
-    assert (low, high) == pytest.approx((2 - 4.302653 / 3**0.5, 2 + 4.302653 / 3**0.5))
-
-
 def test_observations_in_a_dict(learned):
     agent, _ = learned
     one = {"place": [0.5, -0.5], "door": 2}

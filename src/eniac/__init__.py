@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         NonFiniteError,
         RunError,
     )
+    from eniac.exports.write import export_run
     from eniac.report.audit import audit_bonus
     from eniac.report.compare import compare_runs
     from eniac.report.evaluate import evaluate_run
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from eniac.report.play import play_episode, save_gif
     from eniac.runs.config import Config, Evaluation
     from eniac.runs.engine import Result
-    from eniac.runs.export import export_run, load_policy
+    from eniac.runs.export import load_policy
     from eniac.runs.load import Run, load_run
     from eniac.training import resume, train
 
@@ -92,6 +93,7 @@ __getattr__, __dir__ = lazy_names(
         "algorithms": ("ALGORITHMS",),
         "envs": ("make",),
         "errors": ("CheckpointError", "ConfigError", "EniacError", "NonFiniteError", "RunError"),
+        "exports.write": ("export_run",),
         "report.audit": ("audit_bonus",),
         "report.compare": ("compare_runs",),
         "report.evaluate": ("evaluate_run",),
@@ -99,7 +101,7 @@ __getattr__, __dir__ = lazy_names(
         "report.play": ("play_episode", "save_gif"),
         "runs.config": ("Config", "Evaluation"),
         "runs.engine": ("Result",),
-        "runs.export": ("export_run", "load_policy"),
+        "runs.export": ("load_policy",),
         "runs.load": ("Run", "load_run"),
         "training": ("resume", "train"),
     },

@@ -34,11 +34,11 @@ from eniac.runs.cache import prepare_jax
 from eniac.runs.config import Built, Config
 from eniac.runs.dataclass_io import conform
 from eniac.runs.display import Display
-from eniac.runs.export import load_policy, policy_spaces
+from eniac.runs.export import Exported, exported_policies, holds_policy, load_exported
 from eniac.runs.identity import new_run
-from eniac.runs.load import choose_policy, load_config, load_run
+from eniac.runs.load import choose_policy, load_config, load_run, load_settings
 from eniac.runs.log import METRICS, TIMINGS, Record, read_records
-from eniac.runs.manifest import read_manifest
+from eniac.runs.manifest import commit, last_session, read_manifest, versions
 from eniac.runs.program import Program, make_program, take_seed
 from eniac.runs.progress import Progress
 from eniac.runs.session import Epoch, Session
@@ -105,6 +105,10 @@ class Agent:
         self._records: list[Record] = []
         self._timings: list[Record] = []
         self._acting: tuple[Acting, Spaces] | None = None
+        self._exported: Exported | None = None
+        """the policy that was loaded, if there is no state to go on from"""
+        self._made_with: dict[str, Any] | None = None
+        """what it was made with, as far as that is known; None: with what is here"""
         self._draws = 0
 
     def _open(self) -> tuple[Built, Program]:
@@ -247,6 +251,8 @@ class Agent:
         """
         episodes, seed = conform(int, episodes, "episodes"), conform(int, seed, "seed")
         require(0 <= seed < 2**31, "seed", seed, "in 0..2**31 - 1")
+        from eniac.report.statistics import mean_interval  # with SciPy, which takes a while
+
         built, _ = self._open()
         acting = self._judged()[0].acts(deterministic)
         evaluation = Evaluation(episodes, built.config.evaluation.horizon)
@@ -256,7 +262,7 @@ class Agent:
         mean = found.pop("return_mean")
         return {
             "return_mean": mean,
-            "interval": _interval(mean, found["return_std"], episodes),
+            "interval": mean_interval(mean, found["return_std"], episodes),
             **found,
             "episodes": episodes,
             "deterministic": bool(acting.greedy),
@@ -339,6 +345,35 @@ class Agent:
         store.save(path, store.Stored(self._run, self._config, built, program.devices, *parts))
         return path
 
+    def export(self, folder: Any, format: str = "safetensors") -> Path:
+        """Writes the policy that the agent is judged by, for other programs, with a model card.
+
+            agent.export("car", format="onnx")
+
+        "safetensors" is for eniac itself and whoever reads such files, "onnx" a graph for
+        onnxruntime and others, "numpy" a Python file that needs NumPy alone (docs/export.md). All
+        act as `predict` does. `folder` is new, or has an earlier export, which is replaced.
+        **Raises** `ConfigError` if the format is unknown or something else is in the folder.
+        """
+        from eniac.exports.card import History
+        from eniac.exports.write import check_format, export, seed_results
+
+        check_format(format)
+        path = Path(conform(Path, folder, "the folder"))
+        exported, seeds = self._exported, []
+        if exported is None:
+            built, _ = self._open()
+            self._state()
+            # As many epochs in one go are the same.
+            config = replace(built.config, epochs=self.epochs or None)
+            parts = (config, built.learner, self._states, self._progress)
+            [exported] = exported_policies(*parts)
+            seeds = seed_results(config.seed_numbers, self._progress)
+        made_with = self._made_with
+        if made_with is None:
+            made_with = {"versions": versions(), "commit": commit()}
+        return export({path: exported}, format, History(self._records, made_with, seeds))[0]
+
     def close(self) -> None:
         """Ends the environments that the agent has opened; not one that it was given. It opens
         them again when it needs them."""
@@ -419,15 +454,21 @@ def load(folder: Any, env: Any = None, *, seed: int | None = None) -> Agent:
         agent.learn(steps=100_000)
 
     An environment that was given as an object is needed again to go on: `env`. Without it, and
-    where the environment cannot be made, the agent can predict all the same. Of a run with several
-    seeds `seed` chooses one, by default the first. **Raises** `ConfigError` if there is no run in
+    where the environment cannot be made, the agent can predict all the same; so it can from a
+    folder that a policy was exported to. Of a run with several seeds `seed` chooses one, by default
+    the first. **Raises** `ConfigError` if there is no run in
     the folder, `CheckpointError` if it is damaged or of another version of eniac.
     """
     prepare_jax()
     folder = Path(conform(Path, folder, "the folder"))
+    if holds_policy(folder):
+        config, exported = load_settings(folder), load_exported(folder)
+        known = exported.about["seed"]
+        require(seed in (None, known), "seed", seed, f"{known}, whose policy {folder} has")
+        return _without_state(
+            config, exported, {}, f"{folder} holds a policy, and nothing to go on learning from."
+        )
     config = load_config(folder)
-    kind = AGENTS_OF.get(config.algorithm.name) or make_agent(config.algorithm.name)
-    agent = kind.__new__(kind)
     try:
         run = load_run(folder, env)
     except ConfigError as error:
@@ -436,15 +477,16 @@ def load(folder: Any, env: Any = None, *, seed: int | None = None) -> Agent:
         seeds = config.seed_numbers
         number = seeds[0] if seed is None else seed
         require(number in seeds, "seed", seed, f"one of {', '.join(map(str, seeds))}")
-        agent._begin(_of_seed(config, number), None)
-        exported = folder / "policy" / f"seed-{number}"
-        agent._acting = load_policy(exported), policy_spaces(exported)
-        agent._missing = ConfigError(
+        agent = _without_state(
+            config,
+            load_exported(folder / "policy" / f"seed-{number}"),
+            last_session(folder),
             f"{folder} was loaded without its environment, which is needed for this: give it to "
-            f"eniac.load(folder, env). ({error})"
+            f"eniac.load(folder, env). ({error})",
         )
         _read_logs(agent, folder, number)
         return agent
+    agent = _of_kind(config)
     for text in run.warnings:
         _warn(text)
     k = run.index(seed)
@@ -466,6 +508,27 @@ def load(folder: Any, env: Any = None, *, seed: int | None = None) -> Agent:
         agent._run = owner
     _read_logs(agent, folder, number)
     agent._open()
+    return agent
+
+
+def _of_kind(config: Config) -> Agent:
+    """An agent of the class that `config` asks for, of which nothing is made yet."""
+    kind = AGENTS_OF.get(config.algorithm.name) or make_agent(config.algorithm.name)
+    return kind.__new__(kind)
+
+
+def _without_state(
+    config: Config, exported: Exported, made_with: dict[str, Any], why: str
+) -> Agent:
+    """An agent that can predict and be exported; asked for more, it says `why` it cannot."""
+    agent, about = _of_kind(config), exported.about
+    agent._begin(_of_seed(config, about["seed"]), None)
+    agent._acting = exported.acting, exported.spaces
+    agent._exported, agent._made_with = exported, made_with
+    agent._missing = ConfigError(why)
+    agent._progress = replace(
+        agent._progress, epochs=np.array([about["epoch"]]), steps=np.array([about["env_steps"]])
+    )
     return agent
 
 
@@ -495,16 +558,6 @@ def _act(acting: Acting, noise: Any, rows: Any) -> Any:
 @eqx.filter_jit
 def _ask(bonus: Any, rows: Any, actions: Any) -> Any:
     return jax.vmap(bonus)(rows, actions)
-
-
-def _interval(mean: float, spread: float, num: int) -> tuple[float, float] | None:
-    """A 95% confidence interval of a mean of `num` numbers with this standard deviation."""
-    if num < 2:
-        return None
-    from scipy.stats import t
-
-    half = float(t.ppf(0.975, num - 1)) * spread / math.sqrt(num - 1)
-    return mean - half, mean + half
 
 
 def _many(num: int | None) -> str:
