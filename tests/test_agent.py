@@ -16,7 +16,6 @@ from gymnasium import spaces
 from tensorboardX.proto.event_pb2 import Event
 
 import eniac
-from eniac import agent as one_agent
 from eniac import agents
 from eniac.algorithms import ALGORITHMS
 from eniac.bonuses.rnd import RND
@@ -428,11 +427,6 @@ def test_evaluation_has_an_interval_and_leaves_the_learning_alone(learned):
     assert same(eniac.load(folder, dict_env()).learn(epochs=1), agent)
     with pytest.raises(eniac.ConfigError, match=r"episodes is 0; it must be 1 or more"):
         agent.evaluate(0)
-
-
-def test_the_interval_is_that_of_student():
-    low, high = one_agent._interval(2.0, np.std([1.0, 2.0, 3.0]), 3)
-    assert (low, high) == pytest.approx((2 - 4.302653 / 3**0.5, 2 + 4.302653 / 3**0.5))
 
 
 def test_observations_in_a_dict(learned):

@@ -30,6 +30,7 @@ LAYERS = (
     ("algorithms",),
     ("runs",),
     ("report",),
+    ("exports",),
     ("training", "agent"),
     ("agents",),
     ("cli",),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from eniac.cover import CoverRule
     from eniac.envs import Environment, Step, make
     from eniac.errors import CheckpointError, ConfigError, EniacError, NonFiniteError, RunError
+    from eniac.exports.write import export_run
     from eniac.functions import FunctionClass
     from eniac.incumbent import Acting
     from eniac.report.audit import audit_bonus
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from eniac.report.play import play_episode, save_gif
     from eniac.runs.config import Config, Evaluation
     from eniac.runs.engine import Result
-    from eniac.runs.export import export_run, load_policy
+    from eniac.runs.export import load_policy
     from eniac.runs.load import Run, load_run
     from eniac.runs.log import TensorBoard, WandB
     from eniac.sampling.base import Trajectory, rollout_advantages
@@ -118,6 +119,7 @@ __getattr__, __dir__ = lazy_names(
         "cover": ("CoverRule",),
         "envs": ("Environment", "Step", "make"),
         "errors": ("CheckpointError", "ConfigError", "EniacError", "NonFiniteError", "RunError"),
+        "exports.write": ("export_run",),
         "functions": ("FunctionClass",),
         "incumbent": ("Acting",),
         "report.audit": ("audit_bonus",),
@@ -130,7 +132,7 @@ __getattr__, __dir__ = lazy_names(
         "report.play": ("play_episode", "save_gif"),
         "runs.config": ("Config", "Evaluation"),
         "runs.engine": ("Result",),
-        "runs.export": ("export_run", "load_policy"),
+        "runs.export": ("load_policy",),
         "runs.load": ("Run", "load_run"),
         "runs.log": ("TensorBoard", "WandB"),
         "sampling.base": ("Trajectory", "rollout_advantages"),

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import signal
 import warnings
 from collections.abc import Callable, Sequence
@@ -35,9 +34,11 @@ from eniac.runs.cache import prepare_jax
 from eniac.runs.config import Built, Config
 from eniac.runs.dataclass_io import conform
 from eniac.runs.display import Display
+from eniac.runs.export import Exported, exported_policies
 from eniac.runs.identity import new_run
 from eniac.runs.load import Run, choose_policy
 from eniac.runs.log import Record, Writer
+from eniac.runs.manifest import commit, versions
 from eniac.runs.program import Program, make_program, take_seed
 from eniac.runs.progress import Progress
 from eniac.runs.session import Epoch, Session
@@ -112,6 +113,10 @@ class Agent:
         self._records: list[Record] = []
         self._timings: list[Record] = []
         self._acting: tuple[Acting, Spaces] | None = None
+        self._exported: Exported | None = None
+        """the policy that was loaded, if there is no state to go on from"""
+        self._made_with: dict[str, Any] | None = None
+        """what it was made with, as far as that is known; None: with what is here"""
         self._draws = 0
 
     def _open(self) -> tuple[Built, Program]:
@@ -261,6 +266,8 @@ class Agent:
         """
         episodes, seed = conform(int, episodes, "episodes"), conform(int, seed, "seed")
         require(0 <= seed < 2**31, "seed", seed, "in 0..2**31 - 1")
+        from eniac.report.statistics import mean_interval  # with SciPy, which takes a while
+
         built, _ = self._open()
         acting = self._judged()[0].acts(deterministic)
         evaluation = Evaluation(episodes, built.config.evaluation.horizon)
@@ -270,7 +277,7 @@ class Agent:
         mean = found.pop("return_mean")
         return {
             "return_mean": mean,
-            "interval": _interval(mean, found["return_std"], episodes),
+            "interval": mean_interval(mean, found["return_std"], episodes),
             **found,
             "episodes": episodes,
             "deterministic": bool(acting.greedy),
@@ -394,6 +401,35 @@ class Agent:
         store.save(path, store.Stored(self._run, self._config, built, program.devices, *parts))
         return path
 
+    def export(self, folder: Any, format: str = "safetensors") -> Path:
+        """Writes the policy that the agent is judged by, for other programs, with a model card.
+
+            agent.export("car", format="onnx")
+
+        "safetensors" is for eniac itself and whoever reads such files, "onnx" a graph for
+        onnxruntime and others, "numpy" a Python file that needs NumPy alone (docs/export.md). All
+        act as `predict` does. `folder` is new, or has an earlier export, which is replaced.
+        **Raises** `ConfigError` if the format is unknown or something else is in the folder.
+        """
+        from eniac.exports.card import History
+        from eniac.exports.write import check_format, export, seed_results
+
+        check_format(format)
+        path = Path(conform(Path, folder, "the folder"))
+        exported, seeds = self._exported, []
+        if exported is None:
+            built, _ = self._open()
+            self._state()
+            # As many epochs in one go are the same.
+            config = replace(built.config, epochs=self.epochs or None)
+            parts = (config, built.learner, self._states, self._progress)
+            [exported] = exported_policies(*parts)
+            seeds = seed_results(config.seed_numbers, self._progress)
+        made_with = self._made_with
+        if made_with is None:
+            made_with = {"versions": versions(), "commit": commit()}
+        return export({path: exported}, format, History(self._records, made_with, seeds))[0]
+
     def close(self) -> None:
         """Ends the environments that the agent has opened; not one that it was given. It opens
         them again when it needs them."""
@@ -489,16 +525,6 @@ def _act(acting: Acting, noise: Any, rows: Any) -> Any:
 @eqx.filter_jit
 def _ask(bonus: Any, rows: Any, actions: Any) -> Any:
     return jax.vmap(bonus)(rows, actions)
-
-
-def _interval(mean: float, spread: float, num: int) -> tuple[float, float] | None:
-    """A 95% confidence interval of a mean of `num` numbers with this standard deviation."""
-    if num < 2:
-        return None
-    from scipy.stats import t
-
-    half = float(t.ppf(0.975, num - 1)) * spread / math.sqrt(num - 1)
-    return mean - half, mean + half
 
 
 def _callbacks(given: Any) -> list[Callback]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from eniac.agent import Agent, warn
 from eniac.algorithms import ALGORITHMS, find_algorithm
@@ -16,11 +17,11 @@ from eniac.errors import ConfigError, require
 from eniac.runs.cache import prepare_jax
 from eniac.runs.config import Config
 from eniac.runs.dataclass_io import conform
-from eniac.runs.export import load_policy, policy_spaces
+from eniac.runs.export import Exported, holds_policy, load_exported
 from eniac.runs.identity import changed, made_with
-from eniac.runs.load import load_config, load_run
+from eniac.runs.load import load_config, load_run, load_settings
 from eniac.runs.log import METRICS, TIMINGS, read_records
-from eniac.runs.manifest import read_manifest
+from eniac.runs.manifest import last_session, read_manifest
 from eniac.runs.progress import Progress
 
 ABBREVIATION = 5
@@ -68,17 +69,23 @@ def load(folder: Any, env: Any = None, *, seed: int | None = None) -> Agent:
         True
 
     An environment that was given as an object is needed again to go on: `env`. Without it, and
-    where the environment cannot be made, the agent can predict all the same. Of a run with several
-    seeds `seed` chooses one, by default the first. Warns if it was saved on another kind of
+    where the environment cannot be made, the agent can predict all the same; so it can from a
+    folder that a policy was exported to. Of a run with several seeds `seed` chooses one, by default
+    the first. Warns if it was saved on another kind of
     machine, on other devices or under other versions: what it learns from here on may then differ
     in the last bits. **Raises** `ConfigError` if there is no run in the folder, `CheckpointError`
     if it is damaged or of another version of eniac.
     """
     prepare_jax()
     folder = Path(conform(Path, folder, "the folder"))
+    if holds_policy(folder):
+        config, exported = load_settings(folder), load_exported(folder)
+        known = exported.about["seed"]
+        require(seed in (None, known), "seed", seed, f"{known}, whose policy {folder} has")
+        return _without_state(
+            config, exported, {}, f"{folder} holds a policy, and nothing to go on learning from."
+        )
     config = load_config(folder)
-    kind = AGENTS_OF.get(config.algorithm.name) or make_agent(config.algorithm.name)
-    agent = kind.__new__(kind)
     try:
         run = load_run(folder, env)
     except ConfigError as error:
@@ -87,15 +94,16 @@ def load(folder: Any, env: Any = None, *, seed: int | None = None) -> Agent:
         seeds = config.seed_numbers
         number = seeds[0] if seed is None else seed
         require(number in seeds, "seed", seed, f"one of {', '.join(map(str, seeds))}")
-        agent._begin(_of_seed(config, number), None)
-        exported = folder / "policy" / f"seed-{number}"
-        agent._acting = load_policy(exported), policy_spaces(exported)
-        agent._missing = ConfigError(
+        agent = _without_state(
+            config,
+            load_exported(folder / "policy" / f"seed-{number}"),
+            last_session(folder),
             f"{folder} was loaded without its environment, which is needed for this: give it to "
-            f"eniac.load(folder, env). ({error})"
+            f"eniac.load(folder, env). ({error})",
         )
         _read_logs(agent, folder, number)
         return agent
+    agent = _of_kind(config)
     for text in run.warnings:
         warn(text)
     k = run.index(seed)
@@ -120,6 +128,27 @@ def load(folder: Any, env: Any = None, *, seed: int | None = None) -> Agent:
     if run.origin is not None:
         for text in changed(run.origin.made_with, made_with(program.devices)):
             warn(text)
+    return agent
+
+
+def _of_kind(config: Config) -> Agent:
+    """An agent of the class that `config` asks for, of which nothing is made yet."""
+    kind = AGENTS_OF.get(config.algorithm.name) or make_agent(config.algorithm.name)
+    return kind.__new__(kind)
+
+
+def _without_state(
+    config: Config, exported: Exported, made_with: dict[str, Any], why: str
+) -> Agent:
+    """An agent that can predict and be exported; asked for more, it says `why` it cannot."""
+    agent, about = _of_kind(config), exported.about
+    agent._begin(_of_seed(config, about["seed"]), None)
+    agent._acting = exported.acting, exported.spaces
+    agent._exported, agent._made_with = exported, made_with
+    agent._missing = ConfigError(why)
+    agent._progress = replace(
+        agent._progress, epochs=np.array([about["epoch"]]), steps=np.array([about["env_steps"]])
+    )
     return agent
 
 

@@ -165,20 +165,25 @@ def to_env(space: Space, action: Any) -> Any:
         return action.astype(dtype) + lib.asarray(space.start, dtype).reshape(beside)
     if not isinstance(space, gym.Box):
         raise ConfigError(f"the action space is {shown(space)}, in which no policy acts.")
-    is_float = dtype.kind == "f"
-    number = dtype if is_float else np.dtype(np.float64 if of_numpy else np.float32)
-    bounds = box_bounds(space)
-    if not is_float:
-        # The largest integers have no float of their own: stop short of them.
-        most = 2.0**62 if of_numpy else 2.0**30
-        bounds = (
-            np.clip(space.low.astype(number), -most, most),
-            np.clip(space.high.astype(number), -most, most),
-        )
-    low, high = (lib.asarray(x, number).reshape(beside) for x in bounds)
-    clipped = lib.clip(action.astype(number), low, high)
+    bounds = action_bounds(space, dtype, of_numpy)
+    low, high = (lib.asarray(x).reshape(beside) for x in bounds)
+    clipped = lib.clip(action.astype(low.dtype), low, high)
     # `asarray`: numpy makes a scalar of an array without axes, which is no element of a Box.
-    return lib.asarray(clipped if is_float else lib.rint(clipped), dtype)
+    return lib.asarray(clipped if dtype.kind == "f" else lib.rint(clipped), dtype)
+
+
+def action_bounds(
+    space: gym.Box, dtype: np.dtype[Any], wide: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds that an action of `dtype` is clipped into, in the floats in which that is done:
+    its own, and for integers 64-bit ones if `wide`, else JAX's 32-bit ones."""
+    if dtype.kind == "f":
+        low, high = box_bounds(space)
+        return low.astype(dtype), high.astype(dtype)
+    # The largest integers have no float of their own: stop short of them.
+    number, most = (np.float64, 2.0**62) if wide else (np.float32, 2.0**30)
+    low, high = space.low.astype(number), space.high.astype(number)
+    return np.clip(low, -most, most), np.clip(high, -most, most)
 
 
 def from_env(space: Space, actions: np.ndarray) -> np.ndarray:
@@ -353,7 +358,7 @@ class Encoder(eqx.Module):
 
     def __init__(self, space: Space):
         parts, size = [], 0
-        for path, leaf in _leaves(space):
+        for path, leaf in leaves(space):
             parts.append(_part(leaf, path, size))
             size += parts[-1].size
             if size > LARGEST:
@@ -477,17 +482,17 @@ class PairEncoder(eqx.Module):
         return drawn
 
 
-def _leaves(space: Space, path: Path = ()) -> Iterator[tuple[Path, Space]]:
+def leaves(space: Space, path: Path = ()) -> Iterator[tuple[Path, Space]]:
     """The spaces that are no Dict or Tuple, in the order of their encoding. Others are refused."""
     if len(path) > DEEPEST:
         raise ConfigError(f"a space is nested more than {DEEPEST} deep{_place(path)}.")
     if isinstance(space, gym.Dict):
         _check_keys(space, path)
         for key in sorted(space.spaces):
-            yield from _leaves(space.spaces[key], (*path, key))
+            yield from leaves(space.spaces[key], (*path, key))
     elif isinstance(space, gym.Tuple):
         for i, part in enumerate(space.spaces):
-            yield from _leaves(part, (*path, i))
+            yield from leaves(part, (*path, i))
     else:
         _check_leaf(space, path)
         yield path, space
@@ -514,7 +519,7 @@ def _check_keys(space: gym.Dict, path: Path) -> None:
 
 def _is_readable(space: Space) -> bool:
     try:
-        return all(True for _ in _leaves(space, ("",)))
+        return all(True for _ in leaves(space, ("",)))
     except ConfigError:
         return False
 

@@ -12,6 +12,7 @@ from eniac.report.statistics import (
     holm,
     interquartile_mean,
     mean_improvement,
+    mean_interval,
     performance_profile,
     permutation_p_value,
     probability_of_improvement,
@@ -208,3 +209,9 @@ def test_fewer_than_four_seeds_each_never_settle_anything():
     apart = (np.arange(3.0) + 9, np.arange(3.0))
     assert seeds_to_settle([apart]) == 4
     assert rank_test([apart]) > 0.05
+
+
+def test_the_interval_of_a_mean_is_that_of_student():
+    low, high = mean_interval(2.0, float(np.std([1.0, 2.0, 3.0])), 3)
+    assert (low, high) == pytest.approx((2 - 4.302653 / 3**0.5, 2 + 4.302653 / 3**0.5))
+    assert mean_interval(2.0, 0.0, 1) is None

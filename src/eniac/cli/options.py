@@ -29,14 +29,15 @@ from eniac.algorithms import ALGORITHMS, find_algorithm
 from eniac.algorithms.parts import KINDS, PARTS
 from eniac.errors import ConfigError
 from eniac.runs.config import Config, Option
-from eniac.runs.load import load_config
+from eniac.runs.load import load_settings
 from eniac.runs.settings import choose
 
 
 def parse_config(arguments: Sequence[str], description: str = "") -> Config:
     """The configuration that `arguments` of `eniac train` ask for.
 
-    The first of them is the name of an algorithm, or the config.json of a run. **Raises**
+    The first of them is the name of an algorithm, or the config.json of a run or of an exported
+    policy. **Raises**
     `ConfigError`; exits with code 2 and a small panel where tyro finds something that does not
     belong, and with 0 after help.
     """
@@ -53,8 +54,8 @@ def parse_config(arguments: Sequence[str], description: str = "") -> Config:
         )
     if name.endswith(".json"):
         if Path(name).name != "config.json":
-            raise ConfigError(f"{name} is not the config.json of a run's folder.")
-        default = replace(load_config(Path(name).parent), out=None)
+            raise ConfigError(f"{name} is not the config.json of a run's or a policy's folder.")
+        default = replace(load_settings(Path(name).parent), out=None)
         _, arguments = pop_choices(arguments, (), default.algorithm, name)
     else:
         row = find_algorithm(name)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from json import dumps as json_of
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -236,14 +236,21 @@ def diagnose(run: Folder, /, json: Flag = False) -> int:
     return told(diagnosis.to_dict() if json else diagnosis, diagnosis_table, json)
 
 
-EXPORT = f"""Write the policies of a run as safetensors and config.json.
+EXPORT = f"""Write the policies of a run for other programs, each with a model card (README.md).
 
 {WHICH}
 
-In Python, `eniac.load_policy(DIR)` loads them again.
+safetensors: the numbers; `eniac.load(DIR)` loads them, and executes nothing. With every format.
+onnx: a graph from observations to actions, for onnxruntime; needs `pip install 'eniac[onnx]'`.
+numpy: a Python file that needs NumPy alone.
+
+What is written was compared with the policy before, over random and over extreme observations.
+
+RUN may also be a folder that a policy was exported to, or a run whose environment is not here.
 
 Examples:
-  eniac export runs/sea --out sea-policy
+  eniac export runs/sea --format onnx
+  eniac export runs/sea --format numpy --out sea-policy
   eniac export runs/sea --policy cover:3 --out third
 """
 
@@ -252,22 +259,48 @@ Examples:
 def export(
     run: Folder,
     /,
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")],
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
     policy: str | None = None,
+    format: Literal["safetensors", "onnx", "numpy"] = "safetensors",
 ) -> int:
     """Writes policies.
 
     Args:
         run: Folder of the run.
-        out: Folder to write to; each seed gets a folder in it.
+        out: Folder to write to; each seed gets a folder in it. None: RUN/export/FORMAT.
         policy: Which policy. None: the incumbent, or the one that the run is judged by.
+        format: What to write.
     """
-    loaded = open_run(run)
-    from eniac.runs.export import export_run
+    from eniac.exports.write import check_format, export_run
 
-    for folder in export_run(loaded, out, policy):
+    check_format(format)
+    out = out or run / "export" / format
+    try:
+        loaded = open_run(run)
+    except ConfigError:
+        # Without its environment there are still the policies that it ended with.
+        agents = [] if policy is not None else _stateless(run)
+        if not agents:
+            raise
+        for agent in agents:
+            print(f"Wrote {agent.export(out / f'seed-{agent.config.seed}', format)}")
+        return 0
+    for folder in export_run(loaded, out, policy, format):
         print(f"Wrote {folder}")
     return 0
+
+
+def _stateless(folder: Path) -> list[Any]:
+    """The agents of the policies in a folder, or in that of a run whose environment is not here."""
+    from eniac.agents import load
+    from eniac.runs.export import holds_policy
+    from eniac.runs.load import load_config
+
+    if holds_policy(folder):
+        return [load(folder)]
+    if not (folder / "policy").is_dir():
+        return []
+    return [load(folder, seed=seed) for seed in load_config(folder).seed_numbers]
 
 
 CERTIFY = """Measure every term of the paper's proof on a run, exactly, beside its bound.

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.stats import norm, rankdata
+from scipy.stats import norm, rankdata, t
 
 from eniac.errors import require
 
@@ -70,6 +70,15 @@ def bootstrap_interval(
     # Values that were found, not means of two of them: these can be infinite.
     tail = math.ceil(resamples * (1 - level) / 2)
     return np.asarray(found[tail - 1]), np.asarray(found[resamples - tail])
+
+
+def mean_interval(mean: float, spread: float, num: int, level: float = LEVEL) -> Interval | None:
+    """Student's interval of the mean of `num` numbers with this standard deviation, as NumPy
+    computes it; None for a single one."""
+    if num < 2:
+        return None
+    half = float(t.ppf((1 + level) / 2, num - 1)) * spread / math.sqrt(num - 1)
+    return mean - half, mean + half
 
 
 def wilson(successes: int, trials: int, level: float = LEVEL) -> Interval:

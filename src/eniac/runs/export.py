@@ -7,14 +7,16 @@ network says which arrays it needs, and a file with anything else is refused.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from gymnasium.spaces import Discrete
 
+import eniac
 from eniac.algorithm1 import Learner
 from eniac.errors import CheckpointError, ConfigError, RunError, name_shown, require, shown
 from eniac.incumbent import Acting
@@ -23,38 +25,63 @@ from eniac.policies import actor_critic
 from eniac.provable.policies import TablePolicy
 from eniac.runs.config import Config
 from eniac.runs.dataclass_io import conform
-from eniac.runs.files import write_json
-from eniac.runs.load import Run, choose_policy
+from eniac.runs.files import json_bytes, write_atomically
+from eniac.runs.load import choose_policy
 from eniac.runs.program import take_seed
 from eniac.runs.progress import Progress
 from eniac.runs.reading import read_json, reason
-from eniac.runs.tensors import flatten, read_header, read_tensors, unflatten, write_tensors
+from eniac.runs.tensors import flatten, read_header, read_tensors, tensor_bytes, unflatten
 from eniac.spaces import Spaces, check_spaces, from_json
 
 POLICY = "policy.safetensors"
+CONFIG = "config.json"
 FORMAT = 1
+NOTED = ("seed", "epoch", "env_steps", "policy_name", "deterministic")
+"""What both files say of a policy, so that two that do not belong together are noticed."""
 
 
-def export_policies(
-    folder: Path,
+class Exported(NamedTuple):
+    """A policy as it is exported: how it acts, and what config.json says of it."""
+
+    acting: Acting
+    about: dict[str, Any]
+
+    def files(self) -> dict[str, bytes]:
+        """Its files, by their names."""
+        arrays = flatten(self.acting.policy)
+        note = {name: self.about[name] for name in ("format", *NOTED, "return_mean")}
+        return {
+            POLICY: tensor_bytes(arrays, note),
+            CONFIG: json_bytes(self.about),
+        }
+
+    @property
+    def spaces(self) -> Spaces:
+        """What it sees and does; of a table, the numbers of states and actions."""
+        form = self.about["policy"]
+        if form["kind"] == "table":
+            return Spaces(Discrete(form["num_states"]), Discrete(form["num_actions"]))
+        return Spaces(from_json(form["observation"]), from_json(form["action"]))
+
+
+def exported_policies(
     config: Config,
     learner: Learner[Any],
     states: Any,
     progress: Progress,
     policy: str | None = None,
-) -> list[Path]:
-    """Writes the policy of every seed to `folder/seed-N`: the one of that name, by default the one
-    that the run is judged by. Returns those folders."""
-    written = []
-    returns = progress.to_dict()["returns"]
+) -> list[Exported]:
+    """The policy of every seed: the one of that name, by default the one that the run is judged
+    by."""
     found = [learner.policies(take_seed(states, k)) for k in range(config.seeds)]
-    chosen = [choose_policy(policies, policy) for policies in found]  # before anything is written
+    chosen = [choose_policy(policies, policy) for policies in found]
+    returns = progress.to_dict()["returns"]
+    exported = []
     for k, seed in enumerate(config.seed_numbers):
-        target = folder / f"seed-{seed}"
-        target.mkdir(parents=True, exist_ok=True)
         name, acting = chosen[k]
         arrays = flatten(acting.policy)
         about = {
+            "format": FORMAT,
             "seed": seed,
             "epoch": int(progress.epochs[k]),
             "env_steps": int(progress.steps[k]),
@@ -62,30 +89,24 @@ def export_policies(
             "deterministic": bool(acting.greedy),
             # The others were not judged.
             "return_mean": returns[k] if name == next(iter(found[k])) else None,
+            "policy": learner.policy_format(),
+            "tensors": {name: [str(x.dtype), list(x.shape)] for name, x in sorted(arrays.items())},
+            # Where the run lies is nobody's business.
+            "config": replace(config, out=None).to_dict(),
         }
-        write_tensors(target / POLICY, arrays, {"format": FORMAT, **about})
-        tensors = {name: [str(x.dtype), list(x.shape)] for name, x in sorted(arrays.items())}
-        write_json(
-            target / "config.json",
-            {
-                "format": FORMAT,
-                **about,
-                "policy": learner.policy_format(),
-                "tensors": tensors,
-                "config": config.to_dict(),
-            },
-        )
-        written.append(target)
-    return written
+        exported.append(Exported(acting, about))
+    return exported
 
 
-def export_run(run: Run, folder: Path, policy: str | None = None) -> list[Path]:
-    """Writes the policies of a run's newest checkpoint to `folder`, one folder a seed: those called
-    `policy`, by default those that the run is judged by."""
-    try:
-        return export_policies(folder, run.config, run.learner, run.states, run.progress, policy)
-    except OSError as error:
-        raise RunError(f"Cannot write to {folder}: {error.strerror or error}.") from error
+def export_policies(
+    folder: Path, config: Config, learner: Learner[Any], states: Any, progress: Progress
+) -> None:
+    """Writes the policy that each seed is judged by to `folder/seed-N`."""
+    for exported in exported_policies(config, learner, states, progress):
+        target = folder / f"seed-{exported.about['seed']}"
+        target.mkdir(parents=True, exist_ok=True)
+        for name, content in exported.files().items():
+            write_atomically(target / name, content)
 
 
 def load_policy(folder: Path | str) -> Acting:
@@ -104,41 +125,47 @@ def load_policy(folder: Path | str) -> Acting:
     Whoever made the folder, loading it executes nothing, imports nothing that it names, builds no
     environment, and takes about as much memory as its files have bytes.
     """
+    return load_exported(folder).acting
+
+
+def load_exported(folder: Path | str) -> Exported:
+    """The same with what config.json says of it."""
     folder = Path(conform(Path, folder, "the folder"))
     try:
         folder = _seed_folder(folder)
-        path = folder / "config.json"
+        path = folder / CONFIG
         about = read_json(path)
     except FileNotFoundError:
         raise RunError(f"{folder} has no config.json, which every exported policy has.") from None
     except OSError as error:
         raise RunError(f"{name_shown(str(folder))} cannot be read: {reason(error)}.") from error
-    if not isinstance(about, dict) or about.get("format") != FORMAT or "policy" not in about:
-        raise RunError(f"{path} is not that of an exported policy of format {FORMAT}.")
+    if not isinstance(about, dict) or "format" not in about or "policy" not in about:
+        raise RunError(f"{path} is not that of an exported policy.")
+    if about["format"] != FORMAT:
+        raise RunError(
+            f"{path} is of format {shown(about['format'])}, and eniac {eniac.__version__} reads "
+            f"format {FORMAT}: load it with the version that wrote it, or export it again."
+        )
     numbers = sum(math.prod(spec.shape) for spec in read_header(folder / POLICY).specs.values())
     try:
         like = _policy_shapes(about["policy"], numbers)
         deterministic = about.get("deterministic")
         require(isinstance(deterministic, bool), "deterministic", deterministic, "true or false")
+        for name in ("seed", "epoch", "env_steps"):
+            conform(int, about.get(name), name)
+        conform(str, about.get("policy_name"), "policy_name")
+        conform(float | None, about.get("return_mean"), "return_mean")
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     arrays, note = read_tensors(folder / POLICY, like)
-    for name in ("seed", "epoch", "env_steps", "policy_name", "deterministic"):
+    for name in NOTED:
         if note.get(name) != about.get(name):
             raise CheckpointError(
                 f"{folder / POLICY} does not fit {path}: {name} is {shown(note.get(name))} in the "
                 f"one and {shown(about.get(name))} in the other."
             )
-    return Acting(unflatten(like, arrays, folder / POLICY), jnp.asarray(deterministic))
-
-
-def policy_spaces(folder: Path | str) -> Spaces:
-    """What the policy that was exported to `folder` sees and does; of a table, which `load_policy`
-    has accepted already, the numbers of states and actions."""
-    form = read_json(_seed_folder(Path(folder)) / "config.json")["policy"]
-    if form["kind"] == "table":
-        return Spaces(Discrete(form["num_states"]), Discrete(form["num_actions"]))
-    return Spaces(from_json(form["observation"]), from_json(form["action"]))
+    acting = Acting(unflatten(like, arrays, folder / POLICY), jnp.asarray(deterministic))
+    return Exported(acting, about)
 
 
 SHARE = 256
@@ -194,8 +221,13 @@ def _check_sizes(sizes: Any) -> None:
         )
 
 
+def holds_policy(folder: Path) -> bool:
+    """Whether `folder` is one that a policy was exported to, and not that of a run."""
+    return (folder / POLICY).is_file()
+
+
 def _seed_folder(folder: Path) -> Path:
-    if (folder / POLICY).exists():
+    if holds_policy(folder):
         return folder
     seeds = sorted(path.parent for path in folder.glob(f"seed-*/{POLICY}"))
     if len(seeds) == 1:

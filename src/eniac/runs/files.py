@@ -45,7 +45,12 @@ def sync_folder(folder: Path) -> None:
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
     """Writes `data` as indented JSON, atomically."""
-    write_atomically(path, (json.dumps(data, indent=2, allow_nan=False) + "\n").encode())
+    write_atomically(path, json_bytes(data))
+
+
+def json_bytes(data: dict[str, Any]) -> bytes:
+    """The file that `write_json` writes."""
+    return (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
 
 
 def remove_leftovers(folder: Path) -> list[Path]:

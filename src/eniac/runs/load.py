@@ -84,6 +84,27 @@ def load_config(folder: Path) -> Config:
     """The configuration of the run in `folder`, or a `ConfigError` if there is no run in it."""
     folder = Path(conform(Path, folder, "the folder"))
     data = load_asked(folder)
+    if _is_exports(data):
+        raise ConfigError(
+            f"{folder} holds an exported policy, and is not the folder of a run: give that, or "
+            "load the policy with eniac.load(folder)."
+        )
+    return _config(folder, data)
+
+
+def load_settings(folder: Path) -> Config:
+    """The same of a run, or of the run that the policy in `folder` was exported from."""
+    folder = Path(conform(Path, folder, "the folder"))
+    data = load_asked(folder)
+    return _config(folder, data["config"] if _is_exports(data) else data)
+
+
+def _is_exports(data: dict[str, Any]) -> bool:
+    """Whether this is the config.json of an exported policy."""
+    return "algorithm" not in data and {"format", "policy", "config"} <= data.keys()
+
+
+def _config(folder: Path, data: Any) -> Config:
     distrust(folder)
     try:
         return Config.from_dict(data)

@@ -44,8 +44,8 @@ class Manifest:
             "from_epoch": epoch,
             "config": fingerprint(asked),
             "warnings": list(warnings),
-            "versions": _versions(),
-            "commit": _commit(),
+            "versions": versions(),
+            "commit": commit(),
             "machine": _machine(),
         }
         self._data: dict[str, Any] = {
@@ -84,6 +84,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) and isinstance(found.get("sessions"), list) else {}
 
 
+def last_session(folder: Path) -> dict[str, Any]:
+    """What the manifest of a run says of its last session, empty if it cannot be read."""
+    sessions = read_manifest(folder).get("sessions", [])
+    return sessions[-1] if sessions and isinstance(sessions[-1], dict) else {}
+
+
 def ended_well(manifest: dict[str, Any]) -> bool:
     """Whether the last session ended in order: not killed, aborted or with an error."""
     ended = manifest.get("ended")
@@ -102,7 +108,8 @@ def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Those of Python and of the packages that decide what is computed."""
     found = {"eniac": eniac.__version__, "python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -121,7 +128,7 @@ def _machine() -> dict[str, Any]:
     }
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     """The commit of the source that runs, with a mark if it has changes; None if installed."""
     folder = Path(eniac.__file__).parent
 
@@ -141,6 +148,6 @@ def _commit() -> str | None:
     # An installed copy can lie inside somebody else's repository, whose commit says nothing.
     if git("ls-files", "--error-unmatch", "__init__.py") is None:
         return None
-    commit = git("rev-parse", "HEAD")
+    head = git("rev-parse", "HEAD")
     changed = git("status", "--porcelain", "--untracked-files=no", "--", ".")
-    return f"{commit} with changes" if commit and changed else commit
+    return f"{head} with changes" if head and changed else head

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from jaxtyping import Array, Bool, Float, UInt
 
@@ -188,8 +189,8 @@ def with_constants(function: Callable[..., Any], *shapes: Any) -> tuple[list[Any
     structure = jax.tree.structure(out)
 
     def lifted(constants: list[Any], *arguments: Any) -> Any:
-        leaves = jax.core.eval_jaxpr(jaxpr.jaxpr, constants, *jax.tree.leaves(arguments))
-        return jax.tree.unflatten(structure, leaves)
+        traced = jaxpr_as_fun(ClosedJaxpr(jaxpr.jaxpr, constants))
+        return jax.tree.unflatten(structure, traced(*jax.tree.leaves(arguments)))
 
     return jaxpr.consts, lifted
 

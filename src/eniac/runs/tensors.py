@@ -65,9 +65,14 @@ class Header(NamedTuple):
 
 def write_tensors(path: Path, arrays: dict[str, np.ndarray], note: dict[str, Any]) -> None:
     """Writes `arrays` and the JSON-able `note` to `path`, atomically."""
+    write_atomically(path, tensor_bytes(arrays, note))
+
+
+def tensor_bytes(arrays: dict[str, np.ndarray], note: dict[str, Any]) -> bytes:
+    """The file that `write_tensors` writes."""
     header = {"note": note, "sha256": _digest(arrays, note)}
     # One entry only: safetensors writes several in an order that changes from file to file.
-    write_atomically(path, save(arrays, metadata={"eniac": _text(header)}))
+    return save(arrays, metadata={"eniac": _text(header)})
 
 
 def read_tensors(
