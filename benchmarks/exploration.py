@@ -657,7 +657,9 @@ def draw(results: list[Result], path: Path) -> None:
     rows = -(-len(names) // columns)
     figure = Figure(figsize=(2.9 * columns, 2.1 * rows + 0.5), dpi=90, layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).flat
-    colours = dict[str, str](zip(ALGORITHMS, COLOURS, strict=True))
+    # PPO in black: its orange is too near to that of PC-PG in thin lines.
+    order = (*COLOURS[:4], COLOURS[6], COLOURS[5], COLOURS[4])
+    colours = dict[str, str](zip(ALGORITHMS, order, strict=True))
     for axes, name in itertools.zip_longest(panels, names):
         if name is None:
             axes.axis("off")
@@ -676,6 +678,8 @@ def draw(results: list[Result], path: Path) -> None:
                 colour = colours[result["algorithm"]]
                 axes.plot(steps, returns, color=colour, linewidth=0.7, alpha=0.8)
                 axes.plot(steps[-1], returns[-1], ".", color=colour, markersize=4)
+        longest = max(r["curve"][-1][0] for r in results if r["task"] == name and r["curve"])
+        axes.set_xlim(1e5, max(1.5e6, 1.2 * longest))
         axes.tick_params(labelsize=7)
         axes.spines[["top", "right"]].set_visible(False)
     seen = [name for name in ALGORITHMS if any(r["algorithm"] == name for r in results)]
