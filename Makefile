@@ -19,10 +19,10 @@ demo: venv ## train eniac on mountain car until it is solved; summary and pictur
 
 test: lint ## ruff, basedpyright and all tests but the slow ones
 	@echo "tests ..."
-	@$(RUN) pytest -m "not slow" -n $(WORKERS)
+	@$(RUN) pytest -m "not slow" -n $(WORKERS) --dist worksteal
 
 test-slow: venv ## the long checks
-	@$(RUN) pytest -m slow
+	@XLA_FLAGS= $(RUN) pytest -m slow
 
 lint: venv ## formatting, lint and types
 	@echo "ruff format ..." && $(RUN) ruff format --check --quiet .

@@ -10,8 +10,8 @@ import tempfile
 os.environ["ENIAC_CACHE"] = tempfile.mkdtemp(prefix="eniac-tests-")
 atexit.register(shutil.rmtree, os.environ["ENIAC_CACHE"], ignore_errors=True)
 
-# What is compiled here runs for a moment: two thirds of the compiler's time go into what would make
-# it faster. The numbers are the same but for rounding. `XLA_FLAGS= pytest ...` is as users have it.
+# What is compiled here runs for a moment, and two thirds of the compiler's time go into making it
+# faster. The numbers are the same but for rounding. `XLA_FLAGS= pytest ...` compiles as for users.
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 )

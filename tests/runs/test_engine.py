@@ -122,7 +122,12 @@ def test_no_epoch_leaves_arrays_behind(toy_config, console, monkeypatch):
         return epoch(*arguments)
 
     monkeypatch.setattr(CompiledProgram, "epoch", counted)
-    train(toy_config(seeds=2, epochs=8), console=console)
+    gc.collect()
+    gc.freeze()  # what there is already, which takes a second to look through
+    try:
+        train(toy_config(seeds=2, epochs=8), console=console)
+    finally:
+        gc.unfreeze()
     assert len(held) == 8
     assert max(held[4:]) <= max(held[:4])
 
