@@ -34,7 +34,7 @@ format: venv ## rewrite the files in the project's format, and fix what lint can
 	@$(RUN) ruff check --fix .
 
 docs: venv ## the documentation as a site, in site/; a broken link fails
-	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build
 	@echo "written: site/index.html"
 
 bench: ## speed against other libraries (sets up .venv-bench)

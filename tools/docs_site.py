@@ -19,6 +19,7 @@ import posixpath
 import re
 import shlex
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,9 @@ def _ran(line: str) -> str:
             code = main(words[2:])
         except SystemExit as end:
             code = end.code
-    text = "\n".join(each.rstrip() for each in said.getvalue().strip("\n").splitlines())
+    # A terminal wraps what is longer than it is wide.
+    wrapped = (textwrap.wrap(each, WIDTH) or [""] for each in said.getvalue().splitlines())
+    text = "\n".join(part for parts in wrapped for part in parts).strip("\n")
     if code:
         raise PluginError(f"{line!r} of the documentation ended with code {code}:\n{text}")
     return f"{line}\n{text}\n"
