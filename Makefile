@@ -7,7 +7,7 @@ RUN = .venv/bin/python -m
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow lint format bench torture lock clean venv
+.PHONY: help demo test test-slow lint format docs bench torture lock clean venv
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
@@ -33,6 +33,10 @@ format: venv ## rewrite the files in the project's format, and fix what lint can
 	@$(RUN) ruff format .
 	@$(RUN) ruff check --fix .
 
+docs: venv ## the documentation as a site, in site/; a broken link fails
+	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build
+	@echo "written: site/index.html"
+
 bench: ## speed against other libraries (sets up .venv-bench)
 	@tools/venv.sh .venv-bench requirements.lock benchmarks/requirements.lock
 	@.venv-bench/bin/python benchmarks/ppo_speed.py $(ARGS)
@@ -44,7 +48,7 @@ lock: ## resolve requirements.lock anew (needs Python 3.11)
 	@tools/lock.sh
 
 clean: ## remove the environments and all caches; runs stay
-	@rm -rf .venv .venv-bench build dist .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	@rm -rf .venv .venv-bench build dist site .pytest_cache .ruff_cache .hypothesis src/*.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 venv:

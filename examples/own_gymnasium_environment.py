@@ -8,8 +8,8 @@ up at once.
 """
 
 import sys
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -33,25 +33,34 @@ class Corridor(gymnasium.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.place = int(self.np_random.integers(2))
+        self.place = int(self.np_random.integers(1, 3))
         return self._see(), {}
 
     def step(self, action):
-        self.place = max(self.place + (1 if action else -1), 0)
+        self.place += 1 if action else -1
         found, gave_up = self.place == self.size - 1, self.place == 0
         reward = 1.0 if found else 0.01 * gave_up
-        return self._see(), reward, found, False, {}
+        return self._see(), reward, found or gave_up, False, {}
 
 
 def make_env(size: int = 8) -> gymnasium.Env:
     return gymnasium.wrappers.TimeLimit(Corridor(size), 4 * size)
 
 
-def main(out: Path, **settings: object) -> float:
-    """Trains in the folder `out` and returns the mean return of the last evaluation."""
-    algorithm = replace(eniac.ALGORITHMS["eniac"].default, num_envs=20, **settings)
-    result = eniac.train(eniac.Config(algorithm, epochs=2, out=out), env=make_env)
-    return float(result.progress.returns[0])
+def main(out: Path, epochs: int = 5, **settings: Any) -> float:
+    """Trains, saves in the folder `out`, plays an episode, and returns the mean return."""
+    agent = eniac.ENIAC(make_env, seed=0, num_envs=20, **settings)
+    agent.learn(epochs=epochs, until=0.99, callback=lambda record: print(record["return_mean"]))
+    agent.save(out)
+
+    env = make_env()
+    observation, _ = env.reset(seed=1)
+    done = False
+    while not done:
+        observation, reward, terminated, truncated, _ = env.step(agent.predict(observation))
+        done = terminated or truncated
+    print(f"the episode ended at place {observation['place']} with reward {reward}")
+    return agent.evaluate(100)["return_mean"]
 
 
 if __name__ == "__main__":

@@ -8,20 +8,22 @@ About a minute, most of it for compilation the first time. The same from the com
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 
 import eniac
 
 
-def main(out: Path) -> float:
+def main(out: Path, epochs: int = 20, episodes: int = 200, **settings: Any) -> float:
     """Trains in the folder `out` and returns the mean return of the policy found."""
     config = eniac.Config(
-        eniac.ALGORITHMS["eniac"].default,
+        replace(eniac.ALGORITHMS["eniac"].default, **settings),
         env="MountainCarContinuous-v0",
         return_above=93,  # stop when an evaluation is above this,
-        epochs=20,  # or after so many epochs
+        epochs=epochs,  # or after so many epochs
         out=out,
     )
     result = eniac.train(config)
@@ -32,9 +34,9 @@ def main(out: Path) -> float:
     distribution, value = best.policy(jax.numpy.array([-0.5, 0.0]))
     print(f"at rest in the valley: action {distribution.mean[0]:+.2f}, value {value:.1f}")
 
-    judged = eniac.evaluate_run(eniac.load_run(out), episodes=200, seed=1)["seeds"][0]
-    mean = judged["return_mean"]
-    print(f"200 fresh episodes: mean return {mean:.1f}, mean length {judged['length_mean']:.0f}")
+    judged = eniac.evaluate_run(eniac.load_run(out), episodes=episodes, seed=1)["seeds"][0]
+    mean, length = judged["return_mean"], judged["length_mean"]
+    print(f"{episodes} fresh episodes: mean return {mean:.1f}, mean length {length:.0f}")
     print(f"pictures: {out / 'figures'}")
     return mean
 

@@ -28,22 +28,57 @@ def _in_the_folder_of_the_examples(monkeypatch):
         sys.modules.pop(path.stem, None)
 
 
+def program(name):
+    return importlib.import_module(name).main
+
+
+SHORT = TINY | {"visit_steps": 40, "fit_episodes": False}
+JUDGED = {"evaluation": {"episodes": 2}}
+
+
 @pytest.mark.slow
 def test_eniac_solves_mountain_car_from_python(tmp_path):
-    assert importlib.import_module("train_eniac").main(tmp_path / "run") > 93
+    assert program("train_eniac")(tmp_path / "run") > 93
     drawn = {path.name for path in (tmp_path / "run" / "figures").iterdir()}
     assert drawn == {"learning_curve.png", "visits.png", "bonus.png"}
 
 
+def test_the_tutorials_run_in_short(tmp_path, monkeypatch):
+    monkeypatch.setattr("eniac.training.draw", lambda run: [])
+    out = iter(tmp_path / str(number) for number in range(9))
+    assert program("train_eniac")(next(out), epochs=1, episodes=2, **SHORT) < 93
+    on_host = SHORT | JUDGED | {"rollout_length": 32}
+    del on_host["num_envs"]
+    assert 0 <= program("own_gymnasium_environment")(next(out), epochs=1, **on_host) <= 1
+    assert program("own_bonus")(next(out), epochs=1, **SHORT, **JUDGED) > 0.9
+    tried = ("ppo", "eniac")
+    opened = program("sparse_reward")(next(out), tried, "DeepSea-3", seeds=1, steps=1, **SHORT)
+    assert opened == {"ppo": 0, "eniac": 0}
+    assert program("certificate")(next(out), env="DeepSea-4") == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_the_tutorials_come_to_what_they_say(tmp_path):
+    assert program("own_gymnasium_environment")(tmp_path / "corridor") > 0.99
+    assert program("own_bonus")(tmp_path / "counts") > 0.999
+    assert program("certificate")(tmp_path / "sea") == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_only_a_cover_and_a_bonus_together_open_the_lock(tmp_path):
+    opened = program("sparse_reward")(tmp_path)
+    assert opened["ppo"] == opened["ppo-rnd"] == 0
+    assert opened["eniac"] >= 4 > opened["zero"]
+
+
 @pytest.mark.slow
 def test_eniac_finds_the_lamp_in_an_environment_of_ones_own(tmp_path):
-    assert importlib.import_module("own_environment").main(tmp_path / "run") > 0.99
+    assert program("own_environment")(tmp_path / "run") > 0.99
 
 
 def test_an_agent_learns_is_saved_and_goes_on(tmp_path):
-    small = TINY | {"visit_steps": 40, "fit_episodes": False, "evaluation": {"episodes": 2}}
-    main = importlib.import_module("agent").main
-    assert -1 <= main(tmp_path / "agent", env="DeepSea-3", epochs=1, **small) <= 1
+    main = program("agent")
+    assert -1 <= main(tmp_path / "agent", env="DeepSea-3", epochs=1, **SHORT, **JUDGED) <= 1
     assert load(tmp_path / "agent").epochs == 1
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import eniac
+from programs import load_program
 
 ROOT = Path(eniac.__file__).parent
 
@@ -43,22 +44,7 @@ FRONT = {"", "__init__"}
 
 MODULES = sorted(ROOT.rglob("*.py"))
 
-
-def _imports(node):
-    """The modules that are imported anywhere in `node`, but for type checkers alone."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            for other in child.orelse:
-                yield from _imports(ast.Module([other], []))
-        elif isinstance(child, ast.Import):
-            yield from (name.name for name in child.names)
-        elif isinstance(child, ast.ImportFrom):
-            assert child.level == 0, "imports are absolute"
-            if child.module == "eniac":
-                yield from (f"eniac.{name.name}" for name in child.names)
-            yield child.module
-        else:
-            yield from _imports(child)
+GRAPH = load_program("tools/package_graph.py")
 
 
 def _layer(module):
@@ -77,7 +63,18 @@ def test_imports_go_down(path):
     if own in FRONT:
         return
     found = {
-        name for name in _imports(ast.parse(path.read_text())) if name.split(".")[0] == "eniac"
+        name for name in GRAPH.imports(ast.parse(path.read_text())) if name.split(".")[0] == "eniac"
     }
     up = {name for name in found if LEVEL.get(_layer(name), -1) > LEVEL[own]}
     assert up == set()
+
+
+def test_the_picture_of_the_packages_is_that_of_the_imports():
+    drawn = GRAPH.draw(GRAPH.package_graph())
+    assert GRAPH.PICTURE.read_text() == drawn, "run `python tools/package_graph.py`"
+
+
+def test_an_arrow_that_follows_from_others_is_not_drawn():
+    graph = {"cli": {"runs", "envs"}, "runs": {"envs"}, "envs": set()}
+    assert GRAPH.reduced(graph) == {"cli": {"runs"}, "runs": {"envs"}, "envs": set()}
+    assert GRAPH.levels(graph) == {"envs": 0, "runs": 1, "cli": 2}

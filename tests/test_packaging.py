@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
+import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -11,6 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+import eniac
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -94,7 +100,8 @@ def test_a_machine_path_would_be_noticed(text):
 
 
 @pytest.mark.parametrize(
-    ("extra", "locks"), [(None, LOCKS[:1]), ("dev", LOCKS[:1]), ("bench", LOCKS)]
+    ("extra", "locks"),
+    [(None, LOCKS[:1]), ("dev", LOCKS[:1]), ("docs", LOCKS[:1]), ("bench", LOCKS)],
 )
 def test_every_requirement_is_pinned_to_a_version_in_its_range(extra, locks):
     pinned: dict[str, Version] = {}
@@ -111,7 +118,8 @@ def test_the_two_locks_never_pin_one_package_twice():
 
 
 def test_the_promised_extras_exist():
-    assert {"ray", "wandb", "bench", "dev"} <= PROJECT["optional-dependencies"].keys()
+    promised = {"bench", "dev", "docs", "envpool", "ray", "trees", "wandb"}
+    assert promised <= PROJECT["optional-dependencies"].keys()
 
 
 def test_the_two_commands_of_the_readme_are_make_targets():
@@ -134,6 +142,51 @@ def test_the_changelog_has_an_entry_for_this_version():
     changelog = (ROOT / "CHANGELOG.md").read_text()
     versions = re.findall(r"^## \[([^\]]+)\]", changelog, flags=re.MULTILINE)
     assert versions[0] == PROJECT["version"]
+
+
+def test_the_version_is_the_same_wherever_it_stands():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert eniac.__version__ == PROJECT["version"]
+    assert re.search(r"^version: (.+)$", citation, re.MULTILINE)[1] == PROJECT["version"]
+
+
+@pytest.mark.slow
+def test_the_wheel_and_the_sdist_have_every_module_install_and_run(tmp_path):
+    source, dist = tmp_path / "source", tmp_path / "dist"
+    for path in tracked_files():
+        copy = source / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    alone = ["-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    build_sdist = f"from setuptools.build_meta import build_sdist; build_sdist({str(dist)!r})"
+    dist.mkdir()
+    subprocess.run([sys.executable, "-c", build_sdist], cwd=source, check=True)
+    subprocess.run([*pip, "wheel", *alone, "-w", dist, source], check=True)
+    built = sorted(dist.iterdir())
+    name = f"eniac-{PROJECT['version']}"
+    assert [path.name for path in built] == [f"{name}-py3-none-any.whl", f"{name}.tar.gz"]
+    modules = {
+        path.relative_to(ROOT / "src").as_posix()
+        for path in tracked_files()
+        if path.is_relative_to(ROOT / "src")
+    }
+    for path in built:
+        target = tmp_path / path.suffix
+        subprocess.run([*pip, "install", *alone, "--target", target, path], check=True)
+        there = {file.relative_to(target).as_posix() for file in target.rglob("*")}
+        assert modules <= there
+        env = os.environ | {"PYTHONPATH": str(target)}
+        run = functools.partial(
+            subprocess.run, cwd=tmp_path, env=env, check=True, capture_output=True, text=True
+        )
+        where = run([sys.executable, "-c", "import eniac; print(eniac.__file__)"])
+        assert Path(where.stdout.strip()) == target / "eniac" / "__init__.py"
+        command = str(target / "bin" / "eniac")
+        assert run([command, "--version"]).stdout == f"eniac {PROJECT['version']}\n"
+        out = tmp_path / f"run{path.suffix}"
+        run([command, "train", "spi", "--env", "DeepSea-3", "--epochs", "1", "--out", str(out)])
+        assert (out / "policy" / "seed-0").is_dir()
 
 
 def test_the_integration_script_runs_the_tests():

@@ -1,10 +1,11 @@
 """The tables of the documentation say what the files of results say."""
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+
+from programs import load_program
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -12,11 +13,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 @pytest.fixture(scope="module")
 def benchmark():
-    path = ROOT / "benchmarks" / "mountain_car.py"
-    spec = importlib.util.spec_from_file_location("mountain_car", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_program("benchmarks/mountain_car.py")
 
 
 def lines_of_runs():

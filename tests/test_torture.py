@@ -1,6 +1,5 @@
 """The torture counts right: what is neither survived nor refused in a line is a fault."""
 
-import importlib.util
 import json
 import queue
 from pathlib import Path
@@ -10,16 +9,14 @@ import pytest
 from attacks import crowds, faults, files, kills
 from attacks.outcome import Outcome, judge
 from eniac.errors import ConfigError
+from programs import load_program
 
 ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
 def torture():
-    spec = importlib.util.spec_from_file_location("torture", ROOT / "benchmarks" / "torture.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_program("benchmarks/torture.py")
 
 
 def refuse(text):

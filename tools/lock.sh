@@ -18,16 +18,16 @@ pins() { # NAME==VERSION lines only; local versions (+cpu) belong to one machine
         sed -E -e '/^[A-Za-z0-9._-]+==[^@ ]+$/!d' -e '/:\/\//d' -e 's/\+.*$//' | LC_ALL=C sort -f
 }
 
-echo "resolving the runtime and dev packages ..."
+echo "resolving the runtime, dev and docs packages ..."
 "$python" -m venv "$scratch/venv"
-"$scratch/venv/bin/python" -m pip install -qq --upgrade --upgrade-strategy eager '.[dev]'
+"$scratch/venv/bin/python" -m pip install -qq --upgrade --upgrade-strategy eager '.[dev,docs]'
 pins >"$scratch/dev"
 echo "resolving what the benchmarks add ..."
 "$scratch/venv/bin/python" -m pip install -qq -c "$scratch/dev" '.[bench]'
 pins >"$scratch/bench"
 
 {
-    echo "# What eniac and its \`dev\` extra need, in exact versions, for Python 3.11 and newer."
+    echo "# What eniac and its \`dev\` and \`docs\` extras need, in exact versions, for Python 3.11 and newer."
     echo "# Regenerate with \`make lock\` (needs Python 3.11)."
     cat "$scratch/dev"
 } >requirements.lock

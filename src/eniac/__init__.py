@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from eniac.envs.gymnasium_plugin import register_when_imported
 from eniac.lazy import lazy_names
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from eniac.agent import Agent

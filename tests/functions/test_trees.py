@@ -1,7 +1,10 @@
+import sys
+
 import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeRegressor
 
+from eniac import ConfigError
 from eniac.functions import Trees
 from eniac.functions.inputs import grid_coordinates, with_actions
 
@@ -88,3 +91,9 @@ def test_more_boosted_trees_leave_less():
 def test_bad_options_are_refused(options, reason):
     with pytest.raises(ValueError, match=reason):
         Trees(INPUTS, 1.0, **options)
+
+
+def test_without_scikit_learn_the_extra_is_named_before_any_work(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(ConfigError, match=r"pip install 'eniac\[trees\]'"):
+        Trees(INPUTS, 1.0)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Literal, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Num
 
+from eniac.errors import ConfigError
 from eniac.functions.base import FunctionClass, Params, Table, check_class_bound
 from eniac.functions.inputs import check_inputs, group_equal
 from eniac.widths.exact import tabular_widths
@@ -52,6 +54,11 @@ class Trees(FunctionClass):
         learning_rate: float = 1.0,
         seed: int = 0,
     ):
+        if find_spec("sklearn") is None:
+            raise ConfigError(
+                "the function class 'trees' needs scikit-learn, which is not installed: "
+                "pip install 'eniac[trees]'."
+            )
         # scikit-learn compares float32 inputs with float64 thresholds; so do we, to agree with it.
         self.inputs = check_inputs(inputs).astype(np.float32).astype(np.float64)
         self.num_states, self.num_actions, _ = self.inputs.shape
