@@ -55,7 +55,7 @@ def main(out: Path, epochs: int = 5, **settings: Any) -> float:
 
     env = make_env()
     observation, _ = env.reset(seed=1)
-    done = False
+    reward, done = 0.0, False
     while not done:
         observation, reward, terminated, truncated, _ = env.step(agent.predict(observation))
         done = terminated or truncated

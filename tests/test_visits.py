@@ -103,6 +103,7 @@ def test_only_first_visits_are_paid_where_observations_have_no_floats(env, asked
         ALGORITHMS["eniac"].settings(), bonus=Always(), first_visits=asked, hidden=(4,), num_envs=10
     )
     given = env_from(env)
+    settings = settings.resolve(given, "given", {})
     learner = settings.build(given, given, Evaluation(episodes=2))
     rng = np.random.default_rng(3)
     dtype = env.observation_space.dtype

@@ -16,7 +16,7 @@ from huggingface_hub import ModelCard
 
 import eniac
 import toy
-from eniac.agent import make_agent
+from eniac.agents import make_agent
 from eniac.algorithms import ALGORITHMS
 from eniac.cli.main import main
 from eniac.exports.write import FORMATS

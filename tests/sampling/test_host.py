@@ -130,6 +130,7 @@ def learner():
         exploit_from=1,
         restart=2,
         update=replace(default.update, minibatch=8, passes=1),
+        extra_rounds=0,
         incumbent=IncumbentRule(episodes=2),
     ).resolve(env, "CartPole", {})
     return config.build(env, env, Evaluation(episodes=2, horizon=6))
@@ -275,6 +276,7 @@ def test_the_steps_that_environments_took_are_those_that_are_reported(tally, fix
         capacity=2,
         exploit_from=0,
         update=replace(default.update, minibatch=8, passes=1),
+        extra_rounds=0,
         incumbent=IncumbentRule(episodes=2, always=True),
     ).resolve(env, "tallied", {})
     num = NUM_ENVS if fixed else MANY

@@ -132,7 +132,7 @@ MANY = DeepConfig(
 def drawn(**changes):
     learner = replace(MANY, roll_in=replace(RULE, **changes)).build(ENV, ENV, Evaluation())
     three = cover().reweighted(jnp.asarray([0.6, 0.3, 0.1, 0.0]))
-    return learner.draw_roll_in(jax.random.key(3), three)
+    return learner.draw_roll_in(jax.random.key(3), three, jnp.asarray(True))
 
 
 def plausible(counts, law):
