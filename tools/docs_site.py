@@ -115,7 +115,7 @@ def with_site_links(markdown: str, uri: str) -> str:
 def with_all_names(markdown: str) -> str:
     """The page of names, with those of `eniac` that it does not mention, and agents in words."""
     import eniac
-    from eniac.agent import AGENTS
+    from eniac.agents import AGENTS
 
     there = set(NAME.findall(markdown))
     unknown = there - set(eniac.__all__)

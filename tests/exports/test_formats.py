@@ -3,6 +3,7 @@
 import json
 from functools import cache
 
+import jax
 import numpy as np
 import onnxruntime
 import pytest
@@ -119,7 +120,6 @@ def test_what_is_tried_has_every_extreme():
         (lambda x: x | {"action": x["action"].astype(np.int32)}, "action is int32 of shape"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:All-NaN slice")
 def test_what_does_not_act_as_the_policy_is_found_out(change, words):
     answer, policy, spaces = answered()
     require_same("it", lambda _: answer, policy, spaces)
@@ -132,6 +132,16 @@ def answered():
     spaces = Spaces(VECTOR, ACTIONS["discrete"])
     policy = policy_of(spaces)
     return own_answers(policy, spaces, observations_to_try(VECTOR)), policy, spaces
+
+
+def test_where_the_policy_itself_has_no_answer_none_is_asked():
+    spaces = Spaces(VECTOR, ACTIONS["box-unbounded"])
+    policy = jax.tree.map(lambda x: 1e6 * x, policy_of(spaces, normalise=False))
+    observations = observations_to_try(VECTOR)
+    assert np.isnan(own_answers(policy, spaces, observations)["mean"][-2:]).any()
+    made = in_numpy(policy, spaces)
+    assert np.isfinite(made(observations[:-2])).all()
+    assert onnx_file(policy, spaces, {})
 
 
 def test_inputs_that_would_have_one_name_are_refused():

@@ -16,7 +16,10 @@ from huggingface_hub import ModelCard
 
 import eniac
 import toy
+<<<<<<< HEAD
 from eniac.agents import make_agent
+=======
+>>>>>>> export
 from eniac.algorithms import ALGORITHMS
 from eniac.cli.main import main
 from eniac.exports.write import FORMATS
@@ -200,22 +203,21 @@ def eniac_records(run):
     return [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_a_card_says_what_was_learned_how_well_and_how(tmp_path):
-    agent = make_agent("toy")("Chain-4", horizon=5, seed=5, evaluation={"episodes": 8})
-    agent.learn(epochs=2)
+def test_a_card_says_what_was_learned_how_well_and_how(run, tmp_path):
+    agent = eniac.load(run.path, seed=1)
     text = (agent.export(tmp_path / "out") / "README.md").read_text()
     last = agent.metrics[-1]
-    half = 2.364624 * last["return_std"] / 7**0.5  # Student's t with 7 degrees of freedom
+    half = 4.302653 * last["return_std"] / 2**0.5  # Student's t with 2 degrees of freedom
     ends = last["return_mean"] - half, last["return_mean"] + half
-    told = re.search(r"mean (\S+), 95% interval (\S+) to (\S+) \(Student's t; 8 episodes", text)
+    told = re.search(r"mean (\S+), 95% interval (\S+) to (\S+) \(Student's t; 3 episodes", text)
     assert told is not None
     found = [float(x) for x in told.groups()]
     assert found == pytest.approx([last["return_mean"], *ends], rel=1e-3)
     for words in (
         "| task | `Chain-4`, episodes of at most 5 steps |",
-        "| seed | 5 |",
-        "| epochs | 2 |",
-        "| environment steps | 14 |",
+        "| seed | 1 |",
+        "| epochs | 4 |",
+        "| environment steps | 28 |",
         "algorithm.step.rate = ",
         f"`eniac {eniac.__version__}`",
         "agent.predict(observation",
@@ -223,7 +225,7 @@ def test_a_card_says_what_was_learned_how_well_and_how(tmp_path):
     ):
         assert words in text, words
     config = json.loads((tmp_path / "out" / "config.json").read_text())["config"]
-    assert eniac.Config.from_dict(config).epochs == 2, "as many as it has learned"
+    assert eniac.Config.from_dict(config).epochs == 4, "as many as it has learned"
 
 
 def test_a_card_says_how_to_train_in_an_environment_that_was_given_as_an_object(deep, tmp_path):
@@ -336,7 +338,7 @@ def test_a_folder_with_something_else_is_left_alone(run, deep, tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(eniac.ConfigError, match="file is a file; a policy is exported to a folder"):
         agent.export(tmp_path / "file")
-    with pytest.raises(eniac.RunError, match=r"Not a directory|File exists"):
+    with pytest.raises(eniac.ConfigError, match="file is a file; a policy is exported to a folder"):
         agent.export(tmp_path / "file" / "inside")
     with pytest.raises(eniac.ConfigError, match="is not empty: it has checkpoints, "):
         agent.export(saved)

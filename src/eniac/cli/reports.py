@@ -240,9 +240,12 @@ EXPORT = f"""Write the policies of a run for other programs, each with a model c
 
 {WHICH}
 
-safetensors: the numbers; `eniac.load(DIR)` loads them, and executes nothing. With every format.
-onnx: a graph from observations to actions, for onnxruntime; needs `pip install 'eniac[onnx]'`.
-numpy: a Python file that needs NumPy alone.
+--format safetensors: the numbers, which `eniac.load(DIR)` loads; they are with every format.
+
+--format onnx: a graph from observations to actions, for onnxruntime and others; needs
+`pip install 'eniac[onnx]'`.
+
+--format numpy: a Python file that needs NumPy alone.
 
 What is written was compared with the policy before, over random and over extreme observations.
 

@@ -103,7 +103,7 @@ def _judged(exported: Exported, records: Iterable[Mapping[str, Any]]) -> Judged 
 def _head(algorithm: str, env: str, seed: int, judged: Judged | None) -> list[str]:
     """The head in YAML, of which every JSON text is one."""
     kind = "reinforcement-learning"
-    tags = dict.fromkeys([kind, "deep-reinforcement-learning", "eniac", algorithm, env])
+    tags = dict.fromkeys([kind, "eniac", algorithm, env])
     lines = ["---", "library_name: eniac", f"pipeline_tag: {kind}", "tags:"]
     lines += [f"- {json.dumps(tag)}" for tag in tags]
     if judged is not None:
@@ -216,7 +216,7 @@ def _load_onnx(exported: Exported) -> list[str]:
     observation, action = exported.spaces
     inputs = inputs_of(observation)
     given = [
-        f'    "{each.name}": np.asarray(observation{"".join(f"[{key!r}]" for key in each.path)}, '
+        f"    {_text(each.name)}: np.asarray(observation{''.join(map(_key, each.path))}, "
         f'"{_dtype(each.space)}")[None],'
         for each in inputs
     ]
@@ -239,9 +239,8 @@ def _load_onnx(exported: Exported) -> list[str]:
         "",
         *_table(("", "name", "type", "shape"), rows),
         "",
-        "Encoding, normalisation, scaling and clipping are inside the graph. "
-        + _states(exported)
-        + _how_it_acts(exported, draw),
+        _states(exported) or "Encoding, normalisation, scaling and clipping are inside the graph. ",
+        f"`action` is the most likely one. {_how_it_acts(exported, draw)}",
     ]
 
 
@@ -294,6 +293,14 @@ def _code(*lines: str, language: str = "python") -> list[str]:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     line = ["---"] * len(head)
     return ["| " + " | ".join(cells) + " |" for cells in (head, line, *rows)]
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _key(key: str | int) -> str:
+    return f"[{key}]" if isinstance(key, int) else f"[{_text(key)}]"
 
 
 def _number(x: float | None) -> str:

@@ -117,28 +117,41 @@ def require_same(what: str, answer: Callable[[Any], Answers], policy: Any, space
     """Raises `RunError` if `what` is to leave does not answer as `policy` does.
 
     The parameters must be equal but for rounding. Of those that `answer` found, the action must be
-    the most likely one, exactly: two logits that all but agree may be in another order there.
+    the most likely one, exactly: two logits that all but agree may be in another order there. Where
+    the policy itself has no finite answer, because the observation is too far away, none is asked.
     """
     tried = observations_to_try(spaces.observation)
     ours, found = own_answers(policy, spaces, tried), answer(tried)
-    wrong = []
-    for name, expected in ours.items():
-        got = found.get(name)
-        if got is None or got.shape != expected.shape or got.dtype != expected.dtype:
-            wrong.append(f"{name} is {_told(got)} and not {_told(expected)}")
-        elif name != "action":
-            rows = np.abs(expected).reshape((len(expected), -1))
-            scale = np.maximum(1.0, rows.max(axis=1)).reshape((-1,) + (1,) * (expected.ndim - 1))
-            error = np.abs(got / scale - expected / scale)
-            if not np.all(error <= TOLERANCE):  # NaN is no agreement
-                wrong.append(f"{name} is off by {np.nanmax(error):.1e}")
-    if not wrong and not np.array_equal(found["action"], likeliest(policy, spaces.action, found)):
-        wrong.append("action is not the most likely one")
+    wrong = [
+        f"{name} is {_told(found.get(name))} and not {_told(expected)}"
+        for name, expected in ours.items()
+        if _told(found.get(name)) != _told(expected)
+    ]
+    if not wrong:
+        wrong = _differences(ours, found, policy, spaces.action)
     if wrong:
         raise RunError(
             f"{what} does not act as the policy does, so that nothing was written: "
             f"{'; '.join(wrong)}. The other formats are not concerned; please report it."
         )
+
+
+def _differences(ours: Answers, found: Answers, policy: Any, action: Space) -> list[str]:
+    """What is not the same in answers of the same shapes."""
+    names = ours.keys() - {"action"}
+    own = {name: ours[name].reshape((len(ours[name]), -1)) for name in names}
+    finite = np.all([np.isfinite(x).all(axis=1) for x in own.values()], axis=0)
+    wrong = []
+    for name in sorted(names):
+        expected, got = own[name][finite], found[name].reshape(own[name].shape)[finite]
+        scale = np.maximum(1.0, np.abs(expected).max(axis=1, keepdims=True))
+        error = np.abs(got / scale - expected / scale).max()
+        if not error <= TOLERANCE:  # NaN is no agreement
+            wrong.append(f"{name} is off by {error:.1e}")
+    found = {name: x[finite] for name, x in found.items()}
+    if not wrong and not np.array_equal(found["action"], likeliest(policy, action, found)):
+        wrong.append("action is not the most likely one")
+    return wrong
 
 
 def _told(array: np.ndarray | None) -> str:

@@ -80,7 +80,7 @@ class Policy:
             if not np.all((numbers >= 0) & (numbers < len(table))):
                 raise ValueError(f"the number of a state is not in 0..{len(table) - 1}.")
             return {"probabilities": table[numbers]}
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             pairs = zip(self.layout["parts"], arrays, strict=True)
             x = np.concatenate([self._encode(part, array) for part, array in pairs], axis=1)
             for i in range(self.layout["layers"]):

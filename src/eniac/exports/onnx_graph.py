@@ -19,6 +19,7 @@ import jax
 import numpy as np
 from gymnasium import spaces as gym
 
+import eniac
 from eniac.errors import ConfigError
 from eniac.exports.comparison import Answers, parameters, require_same
 from eniac.spaces import Path, Space, Spaces, action_bounds, empty, leaves, stored_dtype
@@ -85,6 +86,7 @@ def onnx_file(policy: Any, spaces: Spaces, about: Mapping[str, Any]) -> bytes:
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="eniac",
+        producer_version=eniac.__version__,
     )
     helper.set_model_props(made, {name: str(value) for name, value in about.items()})
     onnx.checker.check_model(made, full_check=True)

@@ -102,9 +102,10 @@ def check_target(folder: Path) -> None:
     """Refuses a folder with anything in it but an earlier export."""
     if folder == Path("."):
         raise ConfigError("the folder is the one that you are in; give the policy one of its own.")
+    for place in (folder, *folder.parents):
+        if place.exists() and not place.is_dir():
+            raise ConfigError(f"{place} is a file; a policy is exported to a folder.")
     try:
-        if folder.exists() and not folder.is_dir():
-            raise ConfigError(f"{folder} is a file; a policy is exported to a folder.")
         names = {path.name for path in folder.iterdir()} if folder.exists() else set()
     except OSError as error:
         raise RunError(f"{folder} cannot be read: {error.strerror or error}.") from error
