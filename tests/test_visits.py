@@ -14,7 +14,7 @@ from eniac.bonuses.base import Bonus, BonusRule
 from eniac.envs.names import env_from
 from eniac.sampling.base import Evaluation
 from eniac.visits import first_visits
-from rollouts import rollout
+from pairs import rollout
 
 TIME, ENVS = 40, 6
 

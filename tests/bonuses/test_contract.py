@@ -27,7 +27,7 @@ from eniac.bonuses import (
 from eniac.buffer import Buffer, Pairs, take
 from eniac.policies import actor_critic
 from eniac.spaces import Spaces
-from rollouts import rollout
+from pairs import add, fresh, holding, rollout, values
 
 HIDDEN = (16, 16)
 NUM = 64
@@ -57,7 +57,6 @@ SPACES = {
     "dict": Spaces(Dict(place=Box(-1.0, 1.0, (2,), np.float32), room=Discrete(4)), Discrete(2)),
     "picture": Spaces(Box(0, 255, (16, 16, 1), np.uint8), Discrete(2)),
 }
-add = jax.jit(Buffer.add)
 NAMES = [
     # Convolutions take minutes of a CPU.
     pytest.param((rule, spaces), marks=[pytest.mark.slow] * (spaces == "picture"))
@@ -107,10 +106,6 @@ def shapes(tree):
     return jax.tree.map(lambda x: (x.shape, x.dtype), eqx.filter(tree, eqx.is_array))
 
 
-def values(bonus, pairs):
-    return np.asarray(jax.vmap(bonus)(*pairs))
-
-
 class Case:
     """A bonus before, after its fit and after a rollout, all on the same half of the space."""
 
@@ -129,8 +124,8 @@ class Case:
         self.queries = jax.tree.map(lambda x, y: jnp.concatenate([x, y])[::2], *(
             (self.seen, self.unseen)
         ))  # fmt: skip
-        self.buffer = Buffer.empty(self.spaces, 2 * NUM).add(KEY, self.seen, NUM, 0)
-        self.before = self.rule.init(jax.random.key(0), self.spaces, HIDDEN)
+        self.buffer = holding(Buffer.empty(self.spaces, 2 * NUM), self.seen)
+        self.before = fresh(self.rule, self.spaces, HIDDEN)
         self.fit = jax.jit(self.rule.fit)
         self.update = jax.jit(self.rule.update_online)
         self.fitted = self.fit(KEY, self.before, self.buffer, self.queries)
@@ -264,11 +259,11 @@ def test_it_is_higher_where_nobody_was(case):
 
 def test_a_rule_says_what_it_reads(case):
     told = (case.rule.reads_buffer, case.rule.learns_online)
-    for does, bonus, before in (
+    for does, bonus, other in (
         (told[0], case.fitted, case.before),
         (told[1], case.after, case.fitted),
     ):
-        same = map(np.array_equal, jax.tree.leaves(bonus), jax.tree.leaves(before))
+        same = map(np.array_equal, jax.tree.leaves(bonus), jax.tree.leaves(other))
         assert all(same) == (not does)
 
 

@@ -14,6 +14,7 @@ from eniac.bonuses.counts import Counts, hashed
 from eniac.buffer import Buffer, Pairs
 from eniac.errors import ConfigError
 from eniac.spaces import Spaces, canonical, emitted
+from pairs import values
 
 GRID = Box(0, 10, (7, 7, 3), np.uint8)
 SPACES = {
@@ -61,16 +62,6 @@ def fitted(rule, spaces, pairs, weight=None):
     return fit()
 
 
-@jax.jit
-def counts_of(bonus, pairs):
-    return jax.vmap(bonus.count)(*pairs)
-
-
-@jax.jit
-def values_of(bonus, pairs):
-    return jax.vmap(bonus)(*pairs)
-
-
 @pytest.mark.parametrize("kind", SPACES)
 def test_counts_are_those_of_a_dictionary(kind):
     spaces = SPACES[kind]
@@ -79,10 +70,8 @@ def test_counts_are_those_of_a_dictionary(kind):
     exact = Counter(names(seen))
     for pairs in (seen, other):
         wanted = np.array([exact[name] for name in names(pairs)])
-        np.testing.assert_array_equal(counts_of(bonus, pairs), wanted)
-        np.testing.assert_allclose(
-            values_of(bonus, pairs), 3 * np.sqrt(2 / (wanted + 2)), rtol=1e-6
-        )
+        np.testing.assert_array_equal(values(bonus.count, pairs), wanted)
+        np.testing.assert_allclose(values(bonus, pairs), 3 * np.sqrt(2 / (wanted + 2)), rtol=1e-6)
     assert max(exact.values()) > 2
     assert 0 in [exact[name] for name in names(other)]
 
@@ -96,7 +85,7 @@ def test_a_row_counts_as_often_as_it_stands_for_visits():
     for name, stands_for in zip(names(seen), weight, strict=True):
         exact[name] += float(stands_for)
     wanted = [exact[name] for name in names(seen)]
-    np.testing.assert_allclose(counts_of(bonus, seen), wanted, rtol=1e-5)
+    np.testing.assert_allclose(values(bonus.count, seen), wanted, rtol=1e-5)
 
 
 def test_ten_thousand_distinct_pairs_are_counted_exactly_with_few_exceptions():
@@ -104,7 +93,7 @@ def test_ten_thousand_distinct_pairs_are_counted_exactly_with_few_exceptions():
     state, action = np.divmod(np.arange(10_000), 2)
     seen = Pairs(jnp.asarray(state, jnp.int32), jnp.asarray(action, jnp.int32))
     bonus = fitted(Counts(), spaces, seen)
-    counts = np.asarray(counts_of(bonus, seen))
+    counts = values(bonus.count, seen)
     assert np.all(counts >= 1)  # never too small
     # All four places shared: (1 - exp(-10,000 / 65,536))^4 = 0.0004 of the pairs.
     assert np.sum(counts != 1) <= 15
@@ -116,7 +105,7 @@ def test_a_table_that_is_too_small_counts_too_much_and_never_too_little():
     spaces = SPACES["discrete"]
     seen = visits_of(spaces, 0, 500, 40)
     exact = Counter(names(seen))
-    counts = np.asarray(counts_of(fitted(Counts(slots=8), spaces, seen), seen))
+    counts = values(fitted(Counts(slots=8), spaces, seen).count, seen)
     wanted = np.array([exact[name] for name in names(seen)])
     assert np.all(counts >= wanted)
     assert np.any(counts > wanted)
@@ -139,16 +128,16 @@ def test_minus_zero_is_zero():
     spaces = SPACES["one-hot"]
     zero = Pairs(jnp.zeros((1, 30)), jnp.zeros(1, jnp.int32))
     bonus = fitted(Counts(), spaces, zero)
-    assert counts_of(bonus, Pairs(-zero.observation, zero.action)).tolist() == [1]
+    assert values(bonus.count, Pairs(-zero.observation, zero.action)).tolist() == [1]
 
 
 def test_with_a_cell_visits_of_cells_are_counted():
     spaces = Spaces(Box(-1.0, 1.0, (2,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
     seen = Pairs(jnp.asarray([[0.11, 0.9], [0.19, 0.85], [0.21, 0.9]]), jnp.zeros((3, 1)))
     bonus = fitted(Counts(cell=0.1), spaces, seen)
-    assert counts_of(bonus, seen).tolist() == [1, 1, 1]
+    assert values(bonus.count, seen).tolist() == [1, 1, 1]
     bonus = fitted(Counts(cell=0.2), spaces, seen)
-    assert counts_of(bonus, seen).tolist() == [2, 2, 1]
+    assert values(bonus.count, seen).tolist() == [2, 2, 1]
 
 
 def test_with_a_threshold_it_is_all_or_nothing():
@@ -156,7 +145,7 @@ def test_with_a_threshold_it_is_all_or_nothing():
     seen = Pairs(jnp.asarray([3, 3, 3, 4], jnp.int32), jnp.zeros(4, jnp.int32))
     bonus = fitted(Counts(threshold=0.6), spaces, seen)
     some = Pairs(jnp.asarray([3, 4, 5]), jnp.zeros(3, jnp.int32))
-    assert values_of(bonus, some).tolist() == [0, 0.5, 0.5]
+    assert values(bonus, some).tolist() == [0, 0.5, 0.5]
 
 
 @pytest.mark.parametrize("env", ["DeepSea-5", "CombinationLock-3", "RiverSwim-v0", "FrozenLake-v1"])

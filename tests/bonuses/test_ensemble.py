@@ -12,6 +12,7 @@ from eniac.bonuses.ensemble import Ensemble, units
 from eniac.buffer import Buffer, Pairs, take
 from eniac.errors import ConfigError
 from eniac.spaces import PairEncoder, Spaces
+from pairs import fresh, holding, values
 
 SPACES = Spaces(Box(-1.0, 1.0, (2,), np.float32), Discrete(2))
 HIDDEN = (16, 16)
@@ -30,8 +31,8 @@ SEEN = some(0, -1, 0)
 
 @pytest.fixture(scope="module")
 def bonus():
-    buffer = Buffer.empty(SPACES, NUM).add(jax.random.key(0), SEEN, NUM, 0)
-    start = RULE.init(jax.random.key(1), SPACES, HIDDEN)
+    buffer = holding(Buffer.empty(SPACES, NUM), SEEN)
+    start = fresh(RULE, SPACES, HIDDEN, seed=1)
     return jax.jit(RULE.fit)(jax.random.key(2), start, buffer, SEEN)
 
 
@@ -52,26 +53,26 @@ def test_the_bonus_is_the_standard_deviation_of_what_members_leave_of_their_prio
 
 
 def test_members_agree_where_the_data_are_and_the_scale_is_that_of_before_training(bonus):
-    near = np.asarray(jax.vmap(bonus)(*some(1, -1, 0)))
-    far = np.asarray(jax.vmap(bonus)(*some(2, 0.5, 1)))
+    near = values(bonus, some(1, -1, 0))
+    far = values(bonus, some(2, 0.5, 1))
     assert near.mean() < 0.1 * 2
     assert far.mean() > 3 * near.mean()
     left = float(RULE.metrics(bonus)["ensemble/visited"])
-    np.testing.assert_allclose(left, np.sqrt(np.mean((jax.vmap(bonus)(*SEEN) / 2) ** 2)), rtol=0.2)
+    np.testing.assert_allclose(left, np.sqrt(np.mean((values(bonus, SEEN) / 2) ** 2)), rtol=0.2)
 
 
 def test_priors_stay_and_members_are_new_in_every_fit(bonus):
-    start = RULE.init(jax.random.key(1), SPACES, HIDDEN)
+    start = fresh(RULE, SPACES, HIDDEN, seed=1)
     same = jax.tree.map(np.array_equal, bonus.priors, start.priors)
     assert all(jax.tree.leaves(same))
     assert not np.array_equal(bonus.members.head.weight, start.members.head.weight)
 
 
 def test_with_a_threshold_it_is_all_or_nothing(bonus):
-    shares = np.asarray(jax.vmap(bonus)(*some(2, -1, 1))) / 2
+    shares = values(bonus, some(2, -1, 1)) / 2
     hard = replace(bonus, threshold=0.2)
     np.testing.assert_array_equal(
-        jax.vmap(hard)(*some(2, -1, 1)), 2.0 * (shares >= 0.2).astype(np.float32)
+        values(hard, some(2, -1, 1)), 2.0 * (shares >= 0.2).astype(np.float32)
     )
 
 
@@ -79,7 +80,7 @@ def test_a_code_that_was_met_once_is_not_blown_up():
     spaces = Spaces(Box(0.0, 1.0, (3,), np.float32), Discrete(2))
     codes = jnp.eye(3)[jnp.asarray([0] * 62 + [1, 0])]
     seen = Pairs(codes, jnp.zeros(NUM, jnp.int32))
-    buffer = Buffer.empty(spaces, NUM).add(jax.random.key(0), seen, NUM, 0)
+    buffer = holding(Buffer.empty(spaces, NUM), seen)
     center, unit = units(PairEncoder(spaces, with_action=True), buffer)
     np.testing.assert_allclose(center, [63 / 64, 1 / 64, 0, 1, 0], rtol=1e-5)
     # 0.124 is their standard deviation; the third code and the action never varied.
@@ -89,7 +90,7 @@ def test_a_code_that_was_met_once_is_not_blown_up():
 def test_without_bounds_the_unit_is_the_standard_deviation():
     spaces = Spaces(Box(-np.inf, np.inf, (2,), np.float32), Discrete(2))
     seen = Pairs(jnp.stack([jnp.arange(64.0), jnp.zeros(64)], axis=1), jnp.zeros(64, jnp.int32))
-    buffer = Buffer.empty(spaces, NUM).add(jax.random.key(0), seen, NUM, 0)
+    buffer = holding(Buffer.empty(spaces, NUM), seen)
     _, unit = units(PairEncoder(spaces, with_action=True), buffer)
     np.testing.assert_allclose(unit[:2], [np.std(np.arange(64)), 1], rtol=1e-5)
 
@@ -104,8 +105,8 @@ def test_a_bad_setting_is_refused(name, value):
 
 def test_one_pair_alone_is_learned():
     one = take(SEEN, jnp.zeros(NUM, int))
-    buffer = Buffer.empty(SPACES, NUM).add(jax.random.key(0), one, NUM, 0)
-    start = RULE.init(jax.random.key(1), SPACES, HIDDEN)
+    buffer = holding(Buffer.empty(SPACES, NUM), one)
+    start = fresh(RULE, SPACES, HIDDEN, seed=1)
     bonus = jax.jit(RULE.fit)(jax.random.key(2), start, buffer, one)
     assert float(bonus(*take(one, 0))) < 0.01
-    assert np.mean(jax.vmap(bonus)(*some(3, 0.5, 1))) > 0.2
+    assert np.mean(values(bonus, some(3, 0.5, 1))) > 0.2

@@ -17,7 +17,7 @@ from eniac.errors import ConfigError
 from eniac.runs.log import read_records
 from eniac.sampling.base import flat
 from eniac.spaces import Spaces
-from rollouts import rollout
+from pairs import rollout
 
 SPACES = Spaces(Box(-1.0, 1.0, (2,), np.float32), Discrete(3))
 RULE = Episodic(features=12, ridge=0.3, coefficient=2.0)

@@ -15,6 +15,7 @@ from eniac.buffer import Buffer, Pairs
 from eniac.draws import integers
 from eniac.features import NUM_MEDIAN, median_distance
 from eniac.spaces import PairEncoder, Spaces
+from pairs import add, fresh, values
 
 SPACES = Spaces(Box(-3.0, 3.0, (2,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
 CAPACITY = 3
@@ -35,16 +36,16 @@ fit = jax.jit(Kernel.fit, static_argnums=0)
 
 def fitted(rule, *visits):
     """The bonus after one fit for each of `visits`, and the buffer of all."""
-    bonus = rule.init(jax.random.key(0), SPACES, (8,))
+    bonus = fresh(rule, SPACES, (8,))
     buffer = Buffer.empty(SPACES, CAPACITY * NUM)
     for place, visit in enumerate(visits):
-        buffer = buffer.add(jax.random.key(0), visit, NUM, place)
+        buffer = add(buffer, jax.random.key(0), visit, NUM, place)
         bonus = fit(rule, jax.random.key(1), bonus, buffer, some(9, 1))
     return bonus, buffer
 
 
 def features(bonus, pairs):
-    return np.asarray(jax.vmap(bonus.features)(*pairs), np.float64)
+    return values(bonus.features, pairs).astype(np.float64)
 
 
 def vectors(pairs):
@@ -85,7 +86,7 @@ def test_the_bonus_is_the_ellipsoid_norm_times_the_coefficient():
     phi, data = features(bonus, query), features(bonus, buffer.pairs)[: 2 * NUM]
     sigma = RULE.ridge * np.eye(8) + data.T @ data
     exact = 3 * np.sqrt(np.sum(phi * np.linalg.solve(sigma, phi.T).T, axis=1))
-    np.testing.assert_allclose(jax.vmap(bonus)(*query), exact, rtol=1e-3)
+    np.testing.assert_allclose(values(bonus, query), exact, rtol=1e-3)
 
 
 def test_more_visits_lower_the_bonus_everywhere_and_most_where_they_were():
@@ -94,19 +95,19 @@ def test_more_visits_lower_the_bonus_everywhere_and_most_where_they_were():
     once, twice = (fitted(rule, *[some(7, scale=0.1)] * n)[0] for n in (1, 2))
     ratios = []
     for query in (near, far):
-        before, after = np.asarray(jax.vmap(once)(*query)), np.asarray(jax.vmap(twice)(*query))
-        assert np.all(after <= before * (1 + 1e-4))
-        ratios.append(np.mean(after / before))
+        first, then = values(once, query), values(twice, query)
+        assert np.all(then <= first * (1 + 1e-4))
+        ratios.append(np.mean(then / first))
         # Twice as many data can lower it by no more than that, ridge or not.
-        assert np.all(after >= before / np.sqrt(2) * (1 - 1e-3))
+        assert np.all(then >= first / np.sqrt(2) * (1 - 1e-3))
     assert ratios[0] < 0.8
     assert ratios[1] > 0.9
-    assert np.mean(jax.vmap(once)(*far)) > 3 * np.mean(jax.vmap(once)(*near))
+    assert np.mean(values(once, far)) > 3 * np.mean(values(once, near))
 
 
 def test_a_coefficient_of_zero_is_the_bonus_zero():
     zero, _ = fitted(replace(RULE, coefficient=0.0), some(0))
-    np.testing.assert_array_equal(jax.vmap(zero)(*some(1)), np.zeros(NUM))
+    np.testing.assert_array_equal(values(zero, some(1)), np.zeros(NUM))
 
 
 def test_a_row_of_weight_three_is_three_visits():
@@ -130,7 +131,7 @@ def test_the_covariance_is_the_same_in_chunks(monkeypatch):
 
 def test_the_bonus_is_zero_before_the_first_fit():
     bonus = RULE.init(jax.random.key(0), SPACES, (8,))
-    np.testing.assert_array_equal(jax.vmap(bonus)(*some(1)), np.zeros(NUM))
+    np.testing.assert_array_equal(values(bonus, some(1)), np.zeros(NUM))
 
 
 def test_the_papers_kernel_has_width_one_whatever_the_data():

@@ -14,6 +14,7 @@ from eniac.buffer import Buffer, Pairs, take
 from eniac.errors import ConfigError
 from eniac.policies import actor_critic
 from eniac.spaces import Spaces
+from pairs import holding, values
 
 SPACES = Spaces(Box(-2.0, 2.0, (3,), np.float32), Discrete(3))
 HIDDEN = (12, 7)
@@ -32,7 +33,7 @@ def fitted(rule, visits, normalise=False, weight=None):
     if normalise:
         normaliser = critic.normaliser.update(visits.observation * 3 + 1, jnp.ones(NUM, bool))
         critic = eqx.tree_at(lambda c: c.normaliser, critic, normaliser)
-    buffer = Buffer.empty(SPACES, 2 * NUM).add(jax.random.key(0), visits, NUM, 0)
+    buffer = holding(Buffer.empty(SPACES, 2 * NUM), visits)
     if weight is not None:
         buffer = replace(buffer, weight=buffer.weight.at[:NUM].set(weight))
 
@@ -77,8 +78,8 @@ def test_it_is_the_ellipsoid_norm_of_the_critics_last_layer(normalise):
     np.testing.assert_allclose(jax.vmap(critic.value)(queries.observation), value, atol=1e-6)
     data, phi = features(critic, visits, np.ones(NUM), queries)
     exact = ellipsoid(phi, data, np.ones(NUM), RULE.ridge)
-    np.testing.assert_allclose(jax.vmap(bonus.width)(*queries), exact, rtol=2e-3)
-    np.testing.assert_allclose(jax.vmap(bonus)(*queries), 2 * np.minimum(exact, 1), rtol=2e-3)
+    np.testing.assert_allclose(values(bonus.width, queries), exact, rtol=2e-3)
+    np.testing.assert_allclose(values(bonus, queries), 2 * np.minimum(exact, 1), rtol=2e-3)
     assert exact.min() < 0.5 < 1 < exact.max()  # both sides of the bound are among them
 
 
@@ -88,7 +89,7 @@ def test_a_row_counts_as_often_as_it_stands_for_visits():
     bonus, critic = fitted(RULE, visits, weight=jnp.asarray(weight, jnp.float32))
     data, phi = features(critic, visits, weight, queries)
     exact = ellipsoid(phi, data, weight, RULE.ridge)
-    np.testing.assert_allclose(jax.vmap(bonus.width)(*queries), exact, rtol=2e-3)
+    np.testing.assert_allclose(values(bonus.width, queries), exact, rtol=2e-3)
 
 
 def test_with_actions_every_action_has_an_ellipsoid_of_its_own():
@@ -101,15 +102,15 @@ def test_with_actions_every_action_has_an_ellipsoid_of_its_own():
     exact = ellipsoid(
         pair(phi, queries.action), pair(data, visits.action), np.ones(NUM), RULE.ridge
     )
-    np.testing.assert_allclose(jax.vmap(bonus.width)(*queries), exact, rtol=2e-3)
+    np.testing.assert_allclose(values(bonus.width, queries), exact, rtol=2e-3)
 
 
 def test_with_a_threshold_it_is_all_or_nothing():
     visits, queries = some(0), some(1, 30)
-    width = jax.vmap(fitted(RULE, visits)[0].width)(*queries)
+    width = values(fitted(RULE, visits)[0].width, queries)
     middle = float(np.median(width))
     bonus, _ = fitted(replace(RULE, threshold=middle), visits)
-    np.testing.assert_array_equal(jax.vmap(bonus)(*queries), 2.0 * (np.asarray(width) >= middle))
+    np.testing.assert_array_equal(values(bonus, queries), 2.0 * (np.asarray(width) >= middle))
 
 
 def test_a_very_large_buffer_leaves_it_finite_and_what_is_unseen_unknown():
@@ -117,7 +118,7 @@ def test_a_very_large_buffer_leaves_it_finite_and_what_is_unseen_unknown():
     one = take(some(0), jnp.zeros(NUM, int))
     bonus, _ = fitted(RULE, one, weight=jnp.full(NUM, 1e6))
     there = float(bonus.width(*take(one, 0)))
-    far = np.asarray(jax.vmap(bonus.width)(*some(5, 30, scale=2.0)))
+    far = values(bonus.width, some(5, 30, scale=2.0))
     assert np.all(np.isfinite(far))
     assert 0 <= there < 0.01
     assert np.median(far) > 0.3
@@ -141,11 +142,11 @@ def test_a_bad_setting_is_refused(name, value):
 def test_nothing_but_the_critic_decides_its_features():
     visits = some(0)
     critic = actor_critic(jax.random.key(4), *SPACES, HIDDEN)
-    buffer = Buffer.empty(SPACES, NUM).add(jax.random.key(0), visits, NUM, 0)
+    buffer = holding(Buffer.empty(SPACES, NUM), visits)
     fit = jax.jit(RULE.fit)
     first, second = (
         fit(jax.random.key(seed), RULE.with_critic(RULE.init(jax.random.key(seed), SPACES, HIDDEN),
         critic), buffer, visits)
         for seed in (0, 1)
     )  # fmt: skip
-    np.testing.assert_array_equal(jax.vmap(first)(*visits), jax.vmap(second)(*visits))
+    np.testing.assert_array_equal(values(first, visits), values(second, visits))

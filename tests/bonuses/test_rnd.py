@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from eniac.bonuses.rnd import RND
 from eniac.buffer import Buffer, Pairs
 from eniac.spaces import Spaces
+from pairs import fresh, values
 
 SPACES = Spaces(Box(-3.0, 3.0, (2,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
 HIDDEN = (8, 8)
@@ -29,17 +30,13 @@ SEEN, UNSEEN = around([1.0, 1.0]), around([-2.0, -2.0])
 
 
 def start(rule=RULE):
-    return rule.init(jax.random.key(0), SPACES, HIDDEN)
+    return fresh(rule, SPACES, HIDDEN)
 
 
 @pytest.fixture(scope="module")
 def updated():
     bonus = start()
     return bonus, update(RULE, jax.random.key(1), bonus, SEEN, jnp.asarray(NUM))
-
-
-def values(bonus, pairs):
-    return np.asarray(jax.vmap(bonus)(*pairs))
 
 
 def same(a, b):

@@ -16,6 +16,7 @@ from gymnasium.spaces import Box, Discrete
 from eniac.bonuses.width import Width, WidthQuality, judge, moments
 from eniac.buffer import Buffer, Pairs
 from eniac.spaces import PairEncoder, Spaces
+from pairs import fresh, holding, values
 
 SPACES = Spaces(Box(-1.0, 1.0, (2,), np.float32), Box(-1.0, 1.0, (1,), np.float32))
 HIDDEN = (16, 16)
@@ -51,23 +52,12 @@ STATE = PairEncoder(SPACES, with_action=False)
 
 
 def first(rule, spaces=SPACES):
-    return rule.init(jax.random.key(0), spaces, HIDDEN)
-
-
-def holding(*visits, buffer=NOTHING):
-    """A buffer with these in it."""
-    for place, pairs in enumerate(visits):
-        buffer = buffer.add(jax.random.key(0), pairs, pairs.action.shape[0], place)
-    return buffer
+    return fresh(rule, spaces, HIDDEN)
 
 
 def fitted(rule, buffer, query=QUERY, bonus=None):
     bonus = first(rule) if bonus is None else bonus
     return fit(rule, jax.random.key(2), bonus, buffer, query)
-
-
-def values(function, pairs):
-    return np.asarray(jax.vmap(function)(*pairs))
 
 
 def same(a, b):
@@ -77,7 +67,7 @@ def same(a, b):
 @pytest.fixture(scope="module")
 def width():
     """The width of the data on the left."""
-    return fitted(CONSTRAINED, holding(LEFT))
+    return fitted(CONSTRAINED, holding(NOTHING, LEFT))
 
 
 # The loss
@@ -162,7 +152,7 @@ def test_training_is_rmsprop_on_the_papers_loss():
 
 def test_queries_among_the_data_make_the_papers_width_a_constant_which_is_noticed():
     rule = replace(LAGRANGIAN, outer=500, inner=10, learning_rate=3e-5)
-    bonus = fitted(rule, holding(LEFT), query=LEFT)
+    bonus = fitted(rule, holding(NOTHING, LEFT), query=LEFT)
     x = np.asarray(LEFT.observation)
     difference = network(bonus.f, x) - network(bonus.twin, x)
     optimum = -rule.push / (2 * (1 - rule.weight))
@@ -176,7 +166,7 @@ def test_queries_among_the_data_make_the_papers_width_a_constant_which_is_notice
 
 def test_training_moves_f_only():
     before = first(BRIEF)
-    after = fitted(BRIEF, holding(LEFT), LEFT, before)
+    after = fitted(BRIEF, holding(NOTHING, LEFT), LEFT, before)
     assert same(after.twin, before.f)  # kept from the last fit, and copied
     assert not same(after.f, before.f)
 
@@ -197,7 +187,7 @@ def test_a_width_that_diverged_is_said_and_the_bonus_before_is_kept(rule):
         first(rule),
         (rule.network(jax.random.key(7), STATE, HIDDEN), jnp.asarray(0.3), jnp.asarray([0.1, 0.2])),
     )
-    after = fitted(rule, holding(LEFT), bonus=before)
+    after = fitted(rule, holding(NOTHING, LEFT), bonus=before)
     assert bool(after.quality.diverged)
     np.testing.assert_array_equal(values(after, QUERY), values(before, QUERY))
     assert np.all(values(after, QUERY) > 0)
@@ -211,7 +201,7 @@ def test_the_constraint_holds_on_the_data_but_for_a_swing(width):
     # network that training ends with may be off by a factor: 10 at most, 2 in the median.
     # How many times wider it is far away swings with it: of 60 seeds 3 to 170 times, and half of
     # them above 55.
-    buffer, roots, ratios = holding(LEFT), [], []
+    buffer, roots, ratios = holding(NOTHING, LEFT), [], []
     for seed in range(7):
         bonus = fit(CONSTRAINED, jax.random.key(seed), width, buffer, QUERY)
         roots.append(np.sqrt(np.mean(values(bonus.width, LEFT) ** 2)))
@@ -241,7 +231,7 @@ def test_the_width_is_large_where_there_are_no_data(width):
 
 
 def test_the_width_shrinks_as_data_grow(width):
-    more = fitted(CONSTRAINED, holding(LEFT, RIGHT))
+    more = fitted(CONSTRAINED, holding(NOTHING, LEFT, RIGHT))
     assert values(more.width, RIGHT).mean() < 0.1 * values(width.width, RIGHT).mean()
     assert values(more.width, QUERY).mean() < 0.75 * values(width.width, QUERY).mean()
 
@@ -262,7 +252,7 @@ def test_a_fit_without_any_data_is_finite(width):
 
 
 def test_rows_of_the_buffer_beyond_its_count_do_not_matter(width):
-    buffer = holding(LEFT)
+    buffer = holding(NOTHING, LEFT)
     garbage = jax.tree.map(lambda x: x.at[400:].set(7.0), buffer.pairs)
     assert same(fitted(CONSTRAINED, eqx.tree_at(lambda b: b.pairs, buffer, garbage)), width)
 
@@ -284,7 +274,7 @@ def test_a_width_of_discrete_pairs_tells_visited_from_unvisited():
     seen = np.isin(np.arange(8), [0, 3, 4])
     data = Pairs(*(jnp.tile(x[seen], 10) for x in (state, action)))
     query = Pairs(jnp.tile(state, 10), jnp.tile(action, 10))
-    buffer = holding(data, buffer=Buffer.empty(spaces, 30))
+    buffer = holding(Buffer.empty(spaces, 30), data)
     bonus = fit(rule, jax.random.key(1), first(rule, spaces), buffer, query)
     widths = values(bonus.width, Pairs(state, action))
     assert widths[~seen].min() > widths[seen].max()
@@ -378,8 +368,8 @@ def test_a_one_hot_code_that_was_never_seen_has_a_larger_width_than_all_that_wer
     seen, unseen = jnp.eye(40)[:30], jnp.eye(40)[30:]
     rows = jnp.tile(seen, (20, 1))
     pairs = Pairs(rows, jnp.zeros((600, *spaces.action.shape)))
-    buffer = Buffer.empty(spaces, 600).add(jax.random.key(1), pairs, 600, 0)
-    bonus = Width().init(jax.random.key(0), spaces, (64, 64))
+    buffer = holding(Buffer.empty(spaces, 600), pairs)
+    bonus = fresh(Width(), spaces, (64, 64))
     bonus = jax.jit(Width().fit)(jax.random.key(2), bonus, buffer, pairs)
     width = jax.vmap(lambda s: bonus.width(s, jnp.zeros(spaces.action.shape)))
     assert np.median(width(unseen)) > 5 * np.max(width(seen))
@@ -419,7 +409,7 @@ def test_the_normaliser_is_a_high_quantile_and_the_ratio_is_clipped(width):
 
 
 def test_the_papers_normaliser_is_the_maximum_over_the_queries_and_nothing_is_clipped():
-    bonus = fitted(BRIEF, holding(LEFT), query=LEFT)
+    bonus = fitted(BRIEF, holding(NOTHING, LEFT), query=LEFT)
     largest = values(bonus.width, LEFT).max()
     np.testing.assert_allclose(bonus.normaliser, largest, rtol=1e-4)
     np.testing.assert_allclose(values(bonus, LEFT).max(), 0.5, rtol=1e-4)
@@ -473,7 +463,7 @@ def test_a_bound_that_cannot_be_kept_leaves_the_multiplier_finite():
 @pytest.mark.slow
 def test_a_fresh_twin_is_pulled_towards_f_on_the_data():
     rule = replace(CONSTRAINED, twin="fresh")
-    bonus = fitted(rule, holding(LEFT))
+    bonus = fitted(rule, holding(NOTHING, LEFT))
     visited, unvisited = values(bonus.width, LEFT), values(bonus.width, RIGHT)
     assert unvisited.mean() > 5 * visited.mean()
 
@@ -483,7 +473,7 @@ def test_encodings_that_are_too_many_are_a_random_part_of_them(width, monkeypatc
     monkeypatch.setattr("eniac.bonuses.width.MAX_FLOATS", 400)
     bonus = jax.jit(
         lambda *args: CONSTRAINED.fit(*args)
-    )(jax.random.key(2), first(CONSTRAINED), holding(LEFT), QUERY)  # fmt: skip
+    )(jax.random.key(2), first(CONSTRAINED), holding(NOTHING, LEFT), QUERY)  # fmt: skip
     visited, unvisited = values(bonus.width, LEFT), values(bonus.width, RIGHT)
     assert unvisited.mean() > 10 * visited.mean()
     assert jax.tree.structure(bonus) == jax.tree.structure(width)
@@ -491,7 +481,7 @@ def test_encodings_that_are_too_many_are_a_random_part_of_them(width, monkeypatc
 
 def test_rows_of_a_bounded_buffer_count_by_their_weights(width):
     # All on the right has next to no weight: it is as if it had not been seen.
-    buffer = holding(LEFT, RIGHT, buffer=Buffer.empty(SPACES, CAPACITY, bounded=True))
+    buffer = holding(Buffer.empty(SPACES, CAPACITY, bounded=True), LEFT, RIGHT)
     light = eqx.tree_at(lambda b: b.weight, buffer, buffer.weight.at[400:].set(1e-6))
     bonus = fitted(CONSTRAINED, light)
     assert values(bonus.width, RIGHT).mean() > 10 * values(bonus.width, LEFT).mean()
