@@ -47,7 +47,8 @@ def test_the_tutorials_run_in_short(tmp_path, monkeypatch):
     monkeypatch.setattr("eniac.training.draw", lambda run: [])
     out = iter(tmp_path / str(number) for number in range(9))
     assert program("train_eniac")(next(out), epochs=1, episodes=2, **SHORT) < 93
-    on_host = {name: value for name, value in (SHORT | JUDGED).items() if name != "num_envs"}
+    on_host = SHORT | JUDGED | {"rollout_length": 32}
+    del on_host["num_envs"]
     assert 0 <= program("own_gymnasium_environment")(next(out), epochs=1, **on_host) <= 1
     assert program("own_bonus")(next(out), epochs=1, **SHORT, **JUDGED) > 0.9
     tried = ("ppo", "eniac")
@@ -67,7 +68,7 @@ def test_the_tutorials_come_to_what_they_say(tmp_path):
 def test_only_a_cover_and_a_bonus_together_open_the_lock(tmp_path):
     opened = program("sparse_reward")(tmp_path)
     assert opened["ppo"] == opened["ppo-rnd"] == 0
-    assert opened["eniac"] >= 5 > opened["zero"]
+    assert opened["eniac"] >= 4 > opened["zero"]
 
 
 @pytest.mark.slow
