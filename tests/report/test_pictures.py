@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eniac import Config, Run, RunError, load_run, save_gif, train
-from eniac.algorithms import ALGORITHMS
+from eniac import RunError, load_run, save_gif, train
 from eniac.bonuses.zero import Zero
 from eniac.cli.main import main
 from eniac.cover import Cover
@@ -23,74 +22,9 @@ from eniac.report.coverage import cover_report
 from eniac.report.episodes import MAX_FRAMES, play, shown
 from eniac.report.pictures import NoPicture, bonus_values, draw, draw_all, some_actions
 from eniac.report.views import Plane, view_of
-from eniac.runs.checkpoint import Checkpoint, save_checkpoint
-from eniac.runs.files import write_json
-from eniac.runs.identity import Origin
 from eniac.runs.program import take_seed
-from eniac.runs.progress import Progress
 
 PICTURES = {"learning_curve.png", "visits.png", "bonus.png"}
-
-
-def _make(algorithm, env, folder, policies, seeds=1):
-    """A run that never trained, with so many policies and their visits in its cover."""
-    row = ALGORITHMS[algorithm].default
-    bonus = dataclasses.replace(row.bonus, features=8) if algorithm == "pc-pg" else row.bonus
-    row = dataclasses.replace(row, hidden=(8,), visit_steps=100, bonus=bonus)
-    config = Config(row, env=env, horizon=20, seeds=seeds, out=folder)
-    built = config.build()
-    learner = built.learner
-
-    def visited(state):
-        state, samples = learner.visit(state)
-        return learner.extend(learner.merge(state, samples), samples)
-
-    @jax.jit
-    def start(seed):
-        state = learner.init(seed)
-        return jax.lax.fori_loop(0, policies, lambda _, s: visited(s), state) if policies else state
-
-    if learner.compiled:
-        states = [start(seed) for seed in range(seeds)]
-    else:
-        states = [learner.init(seed) for seed in range(seeds)]
-        for _ in range(policies):
-            states = [visited(state) for state in states]
-    states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-    run = Run(folder, built, states, Progress.start(seeds), [])
-    (folder / "checkpoints").mkdir(parents=True)
-    saved = Checkpoint(states, run.progress, {}, Origin("run", "settings", {}))
-    save_checkpoint(folder / "checkpoints", saved, keep=2)
-    write_json(folder / "config.json", config.to_dict())
-    record = {"epoch": 1, "round": 1, "seed": 0, "env_steps": 10, "return_mean": 1.0}
-    (folder / "metrics.jsonl").write_text(json.dumps(record) + "\n")
-    return run
-
-
-RUNS = {
-    "car": ("eniac", "MountainCarContinuous-v0", 3, 2),
-    "sea": ("eniac", "DeepSea-4", 9, 1),  # more policies than colours
-    "chain": ("pc-pg", "Chain-5", 2, 1),
-    "rnd": ("ppo-rnd", "MountainCarContinuous-v0", 0, 1),
-    "lock": ("ppo", "CombinationLock-3", 0, 1),
-    "lake": ("eniac", "FrozenLake-v1", 2, 1),  # on the host
-    "pole": ("eniac", "CartPole-v1", 1, 1),
-}
-
-
-@pytest.fixture(scope="module")
-def run_of(tmp_path_factory):
-    """The run with a name in `RUNS`, made when it is first asked for."""
-    made = {}
-
-    def get(name):
-        if name not in made:
-            algorithm, env, policies, seeds = RUNS[name]
-            folder = tmp_path_factory.mktemp(name) / "run"
-            made[name] = _make(algorithm, env, folder, policies, seeds)
-        return made[name]
-
-    return get
 
 
 @pytest.fixture
