@@ -583,6 +583,7 @@ def wandb(monkeypatch):
     return fake
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_several_callbacks_are_all_called_and_any_of_them_stops(toy):
     seen = [], []
     callbacks = [

@@ -199,15 +199,15 @@ def test_a_round_counts_its_steps_and_reports_finite_numbers(diving):
 
 
 def test_ppo_balances_the_pole_of_envpool():
-    """On the host, in 40 updates; 200 is the most an episode can bring."""
+    """On the host, in 80 updates; 200 is the most an episode can bring."""
     env = find_env("envpool:CartPole-v1", {}, 200)
     update = replace(small().update, learning_rate=5e-3, minibatch=256, passes=6, gamma=0.98)
     config = DeepConfig(
         hidden=(32,),
         num_envs=16,
         rollout_length=64,
-        updates_per_round=40,
-        update=replace(update, value_weight=0.1, scale_targets=False),
+        updates_per_round=80,
+        update=replace(update, value_weight=0.1),
     ).resolve(env, "CartPole-v1", {})
     asked = Evaluation(episodes=16, horizon=200, deterministic=True)
     learner = config.build(env, env, asked)

@@ -71,7 +71,7 @@ def test_every_command_that_a_page_shows_can_be_given():
                     assert known, f"{page}: eniac {name} has no {word}"
             elif not re.search(r"\.json\b|:|\b[A-Z]+(?= |$)", " ".join(rest)):
                 parse_config(rest)  # raises where it cannot be; NAME and what is yours aside
-    assert shown > 100
+    assert shown > 80
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

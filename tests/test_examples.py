@@ -43,6 +43,7 @@ def test_eniac_solves_mountain_car_from_python(tmp_path):
     assert drawn == {"learning_curve.png", "visits.png", "bonus.png"}
 
 
+@pytest.mark.filterwarnings("ignore:.*the bonus is 0 wherever the policy goes")
 def test_the_tutorials_run_in_short(tmp_path, monkeypatch):
     monkeypatch.setattr("eniac.training.draw", lambda run: [])
     out = iter(tmp_path / str(number) for number in range(9))

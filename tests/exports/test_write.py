@@ -16,10 +16,6 @@ from huggingface_hub import ModelCard
 
 import eniac
 import toy
-<<<<<<< HEAD
-from eniac.agents import make_agent
-=======
->>>>>>> export
 from eniac.algorithms import ALGORITHMS
 from eniac.cli.main import main
 from eniac.exports.write import FORMATS
