@@ -5,6 +5,7 @@ from functools import cache
 
 import jax
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import scipy.stats
@@ -24,7 +25,13 @@ STATES = Spaces(Discrete(5), Discrete(3))
 
 def with_onnx(policy, spaces):
     """Answers to batches, by the graph in onnxruntime."""
-    session = onnxruntime.InferenceSession(onnx_file(policy, spaces, {"seed": 7}))
+    content = onnx_file(policy, spaces, {"seed": 7})
+    model = onnx.ModelProto.FromString(content)
+    assert (model.ir_version, [(x.domain, x.version) for x in model.opset_import]) == (
+        8,
+        [("", 18)],
+    )
+    session = onnxruntime.InferenceSession(content)
     assert session.get_modelmeta().custom_metadata_map == {"seed": "7"}
     names = [output.name for output in session.get_outputs()]
 

@@ -25,7 +25,7 @@ from eniac.exports.comparison import Answers, parameters, require_same
 from eniac.spaces import Path, Space, Spaces, action_bounds, empty, leaves, stored_dtype
 
 OPSET, IR_VERSION = 18, 8
-"""The newest that runtimes of early 2023 read."""
+"""Old enough for onnxruntime 1.15."""
 BATCH = "batch"
 """The name of the axis of observations, of which there may be any number."""
 
