@@ -12,9 +12,11 @@ import jax
 
 from eniac.agent import Agent, warn
 from eniac.algorithms import ALGORITHMS, find_algorithm
-from eniac.errors import ConfigError, require
+from eniac.errors import CheckpointError, ConfigError, EniacError, require, shown
+from eniac.incumbent import Acting
+from eniac.provable.policies import TablePolicy
 from eniac.runs.cache import prepare_jax
-from eniac.runs.config import Config
+from eniac.runs.config import Built, Config
 from eniac.runs.dataclass_io import conform
 from eniac.runs.export import load_policy, policy_spaces
 from eniac.runs.identity import changed, made_with
@@ -22,6 +24,7 @@ from eniac.runs.load import load_config, load_run
 from eniac.runs.log import METRICS, TIMINGS, read_records
 from eniac.runs.manifest import read_manifest
 from eniac.runs.progress import Progress
+from eniac.spaces import Spaces, to_json
 
 ABBREVIATION = 5
 """Words of an algorithm's name that are no longer than this are written in capitals."""
@@ -79,27 +82,31 @@ def load(folder: Any, env: Any = None, *, seed: int | None = None) -> Agent:
     config = load_config(folder)
     kind = AGENTS_OF.get(config.algorithm.name) or make_agent(config.algorithm.name)
     agent = kind.__new__(kind)
+    seeds = config.seed_numbers
+    number = seeds[0] if seed is None else seed
+    require(number in seeds, "seed", seed, f"one of {', '.join(map(str, seeds))}")
     try:
         run = load_run(folder, env)
+    except CheckpointError:
+        if env is not None:
+            _require_spaces(folder, number, config.build(env))
+        raise
     except ConfigError as error:
         if env is not None or not (folder / "policy").is_dir():
             raise
-        seeds = config.seed_numbers
-        number = seeds[0] if seed is None else seed
-        require(number in seeds, "seed", seed, f"one of {', '.join(map(str, seeds))}")
         agent._begin(_of_seed(config, number), None)
-        exported = folder / "policy" / f"seed-{number}"
-        agent._acting = load_policy(exported), policy_spaces(exported)
+        agent._acting = _saved_policy(folder, number)
         agent._missing = ConfigError(
             f"{folder} was loaded without its environment, which is needed for this: give it to "
             f"eniac.load(folder, env). ({error})"
         )
         _read_logs(agent, folder, number)
         return agent
+    if env is not None:
+        _require_spaces(folder, number, run.built)
     for text in run.warnings:
         warn(text)
-    k = run.index(seed)
-    number = config.seed_numbers[k]
+    k = run.index(number)
     agent._begin(_of_seed(config, number), env)
     agent._built = replace(run.built, config=_of_seed(run.built.config, number))
     found = run.progress
@@ -121,6 +128,32 @@ def load(folder: Any, env: Any = None, *, seed: int | None = None) -> Agent:
         for text in changed(run.origin.made_with, made_with(program.devices)):
             warn(text)
     return agent
+
+
+def _saved_policy(folder: Path, seed: int) -> tuple[Acting, Spaces]:
+    """The policy that a seed was judged by, and what it sees and does."""
+    exported = folder / "policy" / f"seed-{seed}"
+    return load_policy(exported), policy_spaces(exported)
+
+
+def _require_spaces(folder: Path, seed: int, built: Built) -> None:
+    """Raises `ConfigError` if the environment has other spaces than that which was learned in, as
+    far as the folder says."""
+    try:
+        acting, spaces = _saved_policy(folder, seed)
+    except EniacError:
+        return
+    if isinstance(acting.policy, TablePolicy):
+        return  # a table may have an end that the environment does not count
+    for name, then, now in (
+        ("observation", spaces.observation, built.env.observation_space),
+        ("action", spaces.action, built.env.action_space),
+    ):
+        if to_json(then) != to_json(now):
+            raise ConfigError(
+                f"the environment has the {name} space {shown(now)}; that of the agent in {folder} "
+                f"is {shown(then)}."
+            )
 
 
 def _of_seed(config: Config, seed: int) -> Config:

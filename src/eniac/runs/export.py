@@ -197,6 +197,8 @@ def _check_sizes(sizes: Any) -> None:
 def _seed_folder(folder: Path) -> Path:
     if (folder / POLICY).exists():
         return folder
+    if (folder / "policy").is_dir():  # that of a run, or of an agent
+        return _seed_folder(folder / "policy")
     seeds = sorted(path.parent for path in folder.glob(f"seed-*/{POLICY}"))
     if len(seeds) == 1:
         return seeds[0]

@@ -84,6 +84,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) and isinstance(found.get("sessions"), list) else {}
 
 
+def version_of(manifest: dict[str, Any]) -> str | None:
+    """The version of eniac that the last session of a run was made with, if it is known."""
+    last = (manifest.get("sessions") or [None])[-1]
+    versions = last.get("versions") if isinstance(last, dict) else None
+    made = versions.get("eniac") if isinstance(versions, dict) else None
+    return made[:20] if isinstance(made, str) and made.isprintable() else None
+
+
 def ended_well(manifest: dict[str, Any]) -> bool:
     """Whether the last session ended in order: not killed, aborted or with an error."""
     ended = manifest.get("ended")
