@@ -37,9 +37,9 @@ print(eniac.load(sys.argv[1]).predict([0.1, 0.0]))
 """
 
 
-def main(out: Path, epochs: int = 5, **settings: object) -> str:
+def main(out: Path, epochs: int = 5, horizon: int = 100, **settings: object) -> str:
     """Trains, saves the agent in the folder `out`; returns what another process does with it."""
-    agent = eniac.PPO(Ball, horizon=100, num_envs=10, **settings)
+    agent = eniac.PPO(Ball, horizon=horizon, num_envs=10, **settings)
     agent.learn(epochs=epochs)
     here = agent.predict(np.array([0.1, 0.0]))
     agent.save(out)

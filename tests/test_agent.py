@@ -338,7 +338,7 @@ def test_a_run_of_the_command_line_is_loaded_seed_by_seed(toy_config, toy):
         assert loaded.epochs == config.epochs
         assert {record["seed"] for record in loaded.metrics} == {seed}
         assert loaded.learn(epochs=1).epochs == config.epochs + 1
-    with pytest.raises(eniac.ConfigError, match=r"seed is 99; .* has the seeds"):
+    with pytest.raises(eniac.ConfigError, match=r"seed is 99; it must be one of 0, 1"):
         eniac.load(config.out, seed=99)
 
 
@@ -443,6 +443,8 @@ def test_observations_in_a_dict(learned):
         ({"place": [0.5], "door": 2}, r"at 'place' has the shape \(1,\); it must have \(2,\)"),
         ({"place": [0.5, 0.5], "door": 3}, "at 'door' is 3, which is no element"),
         ({"place": [0.5, np.nan], "door": 2}, "which is no element"),
+        ({"place": [0.5, -np.inf], "door": 2}, "which is no element"),
+        ({"place": [0.5, 1e39], "door": 2}, "which is no element"),  # infinite in 32 bits
         ({"place": "here", "door": 2}, "it must be numbers"),
         ({"place": [0.5, 0.5], "door": [1, 2]}, "is one in some parts and a batch in others"),
     ]:
@@ -543,6 +545,9 @@ def test_a_provable_agent_observes_the_number_of_the_state(tmp_path):
     loaded = eniac.load(tmp_path / "saved")
     assert same(loaded.learn(), agent.learn())
     assert agent.epochs == 3
+    lake = gymnasium.make("FrozenLake-v1")
+    eniac.SPI(lake, K=20, T=2, M=20, N=3).learn(epochs=1).save(tmp_path / "lake")
+    assert eniac.load(tmp_path / "lake", lake).epochs == 1
     assert agent.evaluate(3)["episodes"] == 3
 
 
@@ -677,6 +682,51 @@ def test_an_agent_without_its_environment_is_diagnosed_and_drawn_by_its_records(
 
 
 # Loaded elsewhere
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        (Places, r"observation space Box\(-1.0, 1.0, \(2,\), float32\); .* is Dict\("),
+        (lambda: other_bounds(9), r"action space Box\(-9.0, 9.0, .* is Box\(-2.0, 2.0"),
+    ],
+    ids=["another shape", "other bounds"],
+)
+def test_an_environment_with_other_spaces_is_refused_at_loading(learned, env, words):
+    _, folder = learned
+    with pytest.raises(eniac.ConfigError, match=words) as error:
+        eniac.load(folder, env())
+    assert "\n" not in str(error.value)
+
+
+def other_bounds(high):
+    seen = dict_env().observation_space
+    return Places(seen, spaces.Box(-high, high, (1,), np.float32))
+
+
+def test_what_is_no_agent_is_told_from_one(learned, tmp_path, monkeypatch):
+    agent, folder = learned
+    with pytest.raises(eniac.ConfigError, match=r"holds a policy, and nothing to go on"):
+        eniac.load(folder / "policy" / "seed-1").learn(epochs=1)
+    assert eniac.load_policy(folder).greedy == eniac.load_policy(folder / "policy").greedy
+    copied = agent.save(tmp_path / "old")
+    config = json.loads((copied / "config.json").read_text())
+    config["algorithm"]["soon"] = True
+    (copied / "config.json").write_text(json.dumps(config))
+    with pytest.raises(
+        eniac.ConfigError, match=r"algorithm.soon is not a field\. Fields of"
+    ) as told:
+        eniac.load(copied)
+    assert "made with" not in str(told.value)
+    monkeypatch.setattr(eniac, "__version__", "99.0")
+    with pytest.raises(eniac.ConfigError, match=r"It was made with eniac \d+\.\d+\.\d+\.$"):
+        eniac.load(copied)
+
+
+def test_a_log_that_cannot_be_written_is_told_in_a_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(eniac.RunError, match=r"Cannot write to .*file"):
+        eniac.TensorBoard(tmp_path / "file")
 
 
 def test_loading_on_another_machine_is_warned_of_once_and_works(toy, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import eniac
 from eniac import load
 from eniac.cli.main import main
 from eniac.runs.log import read_records
@@ -81,6 +82,14 @@ def test_an_agent_learns_is_saved_and_goes_on(tmp_path):
     main = program("agent")
     assert -1 <= main(tmp_path / "agent", env="DeepSea-3", epochs=1, **SHORT, **JUDGED) <= 1
     assert load(tmp_path / "agent").epochs == 1
+
+
+def test_a_policy_acts_alike_in_a_process_without_its_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(eniac.__file__).parents[1]))
+    small = {name: value for name, value in TINY.items() if name != "num_envs"}
+    small |= {"fit_episodes": False, "evaluation": {"episodes": 2}}
+    main = importlib.import_module("leave_the_library").main
+    assert float(main(tmp_path / "agent", epochs=1, horizon=8, **small).strip("[]"))
 
 
 @pytest.mark.parametrize("name", [path.stem for path in EXAMPLES.glob("*.py")])

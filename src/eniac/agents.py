@@ -13,9 +13,10 @@ import numpy as np
 
 from eniac.agent import Agent, warn
 from eniac.algorithms import ALGORITHMS, find_algorithm
-from eniac.errors import ConfigError, require
+from eniac.errors import CheckpointError, ConfigError, EniacError, require, shown
+from eniac.provable.policies import TablePolicy
 from eniac.runs.cache import prepare_jax
-from eniac.runs.config import Config
+from eniac.runs.config import Built, Config
 from eniac.runs.dataclass_io import conform
 from eniac.runs.export import Exported, holds_policy, load_exported
 from eniac.runs.identity import changed, made_with
@@ -23,6 +24,7 @@ from eniac.runs.load import load_config, load_run, load_settings
 from eniac.runs.log import METRICS, TIMINGS, read_records
 from eniac.runs.manifest import last_session, read_manifest
 from eniac.runs.progress import Progress
+from eniac.spaces import to_json
 
 ABBREVIATION = 5
 """Words of an algorithm's name that are no longer than this are written in capitals."""
@@ -86,14 +88,18 @@ def load(folder: Any, env: Any = None, *, seed: int | None = None) -> Agent:
             config, exported, {}, f"{folder} holds a policy, and nothing to go on learning from."
         )
     config = load_config(folder)
+    seeds = config.seed_numbers
+    number = seeds[0] if seed is None else seed
+    require(number in seeds, "seed", seed, f"one of {', '.join(map(str, seeds))}")
     try:
         run = load_run(folder, env)
+    except CheckpointError:
+        if env is not None:
+            _require_spaces(folder, number, config.build(env))
+        raise
     except ConfigError as error:
         if env is not None or not (folder / "policy").is_dir():
             raise
-        seeds = config.seed_numbers
-        number = seeds[0] if seed is None else seed
-        require(number in seeds, "seed", seed, f"one of {', '.join(map(str, seeds))}")
         agent = _without_state(
             config,
             load_exported(folder / "policy" / f"seed-{number}"),
@@ -103,11 +109,12 @@ def load(folder: Any, env: Any = None, *, seed: int | None = None) -> Agent:
         )
         _read_logs(agent, folder, number)
         return agent
+    if env is not None:
+        _require_spaces(folder, number, run.built)
     agent = _of_kind(config)
     for text in run.warnings:
         warn(text)
-    k = run.index(seed)
-    number = config.seed_numbers[k]
+    k = run.index(number)
     agent._begin(_of_seed(config, number), env)
     agent._built = replace(run.built, config=_of_seed(run.built.config, number))
     found = run.progress
@@ -150,6 +157,26 @@ def _without_state(
         agent._progress, epochs=np.array([about["epoch"]]), steps=np.array([about["env_steps"]])
     )
     return agent
+
+
+def _require_spaces(folder: Path, seed: int, built: Built) -> None:
+    """Raises `ConfigError` if the environment has other spaces than that which was learned in, as
+    far as the folder says."""
+    try:
+        exported = load_exported(folder / "policy" / f"seed-{seed}")
+    except EniacError:
+        return
+    if isinstance(exported.acting.policy, TablePolicy):
+        return  # a table may have an end that the environment does not count
+    for name, then, now in (
+        ("observation", exported.spaces.observation, built.env.observation_space),
+        ("action", exported.spaces.action, built.env.action_space),
+    ):
+        if to_json(then) != to_json(now):
+            raise ConfigError(
+                f"the environment has the {name} space {shown(now)}; that of the agent in {folder} "
+                f"is {shown(then)}."
+            )
 
 
 def _of_seed(config: Config, seed: int) -> Config:

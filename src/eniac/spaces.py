@@ -269,7 +269,10 @@ def _read_leaf(space: Space, given: Any, named: str) -> tuple[int | None, np.nda
         )
     array = array[None] if one else array
     whole = stored_dtype(space).kind in "biu"
-    fits = np.all(array == np.rint(array)) if whole else not np.isnan(array).any()
+    with np.errstate(over="ignore"):
+        # As stored: what is finite in 64 bits need not be in 32.
+        finite = np.isfinite(array.astype(np.float64 if whole else stored_dtype(space))).all()
+    fits = finite and (not whole or np.all(array == np.rint(array)))
     if fits and whole:
         low, high = _whole_bounds(space)
         fits = np.all((low <= array) & (array <= high))

@@ -13,6 +13,7 @@ from eniac.report.curves import make_curves
 from eniac.report.figures import draw_curves
 from eniac.report.pictures import picture
 from eniac.runs.config import Config
+from eniac.runs.dataclass_io import conform
 from eniac.runs.load import Run
 from eniac.runs.log import Record
 
@@ -32,6 +33,7 @@ class Plots:
 
     def learning_curve(self, metric: str = "return_mean") -> Figure:
         """The return over environment steps, or another number in the agent's metrics."""
+        metric = conform(str, metric, "metric")
         self._require_records()
         config: dict[str, Any] = self._config.to_dict()
         curves = make_curves(Path("the agent"), config, self._records, metric)

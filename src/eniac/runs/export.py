@@ -229,6 +229,8 @@ def holds_policy(folder: Path) -> bool:
 def _seed_folder(folder: Path) -> Path:
     if holds_policy(folder):
         return folder
+    if (folder / "policy").is_dir():  # that of a run, or of an agent
+        return _seed_folder(folder / "policy")
     seeds = sorted(path.parent for path in folder.glob(f"seed-*/{POLICY}"))
     if len(seeds) == 1:
         return seeds[0]

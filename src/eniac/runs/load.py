@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import eniac
 from eniac.algorithm1 import Learner
 from eniac.envs.base import Environment
 from eniac.envs.sources import HostEnv
@@ -17,7 +18,7 @@ from eniac.runs.checkpoint import newest_checkpoint
 from eniac.runs.config import Built, Config
 from eniac.runs.dataclass_io import conform
 from eniac.runs.identity import Origin, edits
-from eniac.runs.manifest import owner_of, read_manifest
+from eniac.runs.manifest import owner_of, read_manifest, version_of
 from eniac.runs.program import make_program, take_seed
 from eniac.runs.progress import Progress
 from eniac.runs.proposals import resume_command
@@ -106,10 +107,17 @@ def _is_exports(data: dict[str, Any]) -> bool:
 
 def _config(folder: Path, data: Any) -> Config:
     distrust(folder)
+    if "tensors" in data and "algorithm" not in data:
+        raise ConfigError(
+            f"{folder} has an exported policy, and not a run or an agent: `eniac.load_policy` "
+            "loads it."
+        )
     try:
         return Config.from_dict(data)
     except ConfigError as error:
-        raise ConfigError(f"{folder / 'config.json'}: {error}") from error
+        made = version_of(read_manifest(folder))
+        other = "" if made in (None, eniac.__version__) else f" It was made with eniac {made}."
+        raise ConfigError(f"{folder / 'config.json'}: {error}{other}") from error
 
 
 def load_asked(folder: Path) -> dict[str, Any]:

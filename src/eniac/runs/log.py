@@ -191,8 +191,12 @@ class TensorBoard(Writer):
     def __init__(self, folder: Path | str, steps: int = 0):
         folder = Path(conform(Path, folder, "the folder"))
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}"
-        folder.mkdir(parents=True, exist_ok=True)
-        self._writer = RecordWriter(str(folder / name))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._writer = RecordWriter(str(folder / name))
+        except OSError as error:
+            what = error.strerror or error
+            raise RunError(f"Cannot write to {error.filename or folder}: {what}.") from error
         self._put(Event(wall_time=time.time(), file_version="brain.Event:2"))
         if steps:
             start = SessionLog(status=SessionLog.START)

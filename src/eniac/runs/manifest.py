@@ -90,6 +90,14 @@ def last_session(folder: Path) -> dict[str, Any]:
     return sessions[-1] if sessions and isinstance(sessions[-1], dict) else {}
 
 
+def version_of(manifest: dict[str, Any]) -> str | None:
+    """The version of eniac that the last session of a run was made with, if it is known."""
+    last = (manifest.get("sessions") or [None])[-1]
+    versions = last.get("versions") if isinstance(last, dict) else None
+    made = versions.get("eniac") if isinstance(versions, dict) else None
+    return made[:20] if isinstance(made, str) and made.isprintable() else None
+
+
 def ended_well(manifest: dict[str, Any]) -> bool:
     """Whether the last session ended in order: not killed, aborted or with an error."""
     ended = manifest.get("ended")
