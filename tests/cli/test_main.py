@@ -10,8 +10,8 @@ from PIL import Image
 import eniac
 from eniac import load_policy, load_run
 from eniac.cli.main import COMMANDS, main
-from eniac.runs.display import number
 from eniac.runs.log import read_records
+from eniac.runs.terminal import number
 
 SMALL = [
     *("--num-envs", "8", "--rollout-length", "16", "--updates-per-round", "1"),

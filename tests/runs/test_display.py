@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from eniac.runs.display import Display, duration, number, show_returns
+from eniac.runs.display import Display, show_returns
 from eniac.runs.progress import Progress
+from eniac.runs.terminal import duration, number
 
 
 def _after(epoch, exploiting=np.nan):

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 def report(console: Console, result: Any) -> int:
     """Says how a run ended. Returns the exit code: 0, or 128 and the signal that stopped it."""
-    from eniac.runs.display import duration, exploiting, show_returns
+    from eniac.runs.display import exploiting, show_returns
     from eniac.runs.proposals import in_shell, longer_command, resume_command
+    from eniac.runs.terminal import duration
 
     path, epoch = result.path, result.progress.epoch
     if result.signal is not None:

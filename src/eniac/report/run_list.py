@@ -6,11 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from eniac.errors import ConfigError, RunError, shown
-from eniac.runs.reading import MAX_LOG, open_file, parse_json, read_json, reason
-
-_TAIL = 2**18
-"""Bytes at the end of a log in which the last record of every seed is looked for first."""
+from eniac.errors import ConfigError, RunError
+from eniac.runs.reading import get_field, last_records, read_json, reason
 
 
 def find_runs(folder: Path) -> list[dict[str, Any]]:
@@ -52,23 +49,23 @@ def describe_run(folder: Path) -> dict[str, Any]:
 def _about_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     config = read_json(path)
-    algorithm = _get(path, config, "algorithm", dict)
+    algorithm = get_field(path, config, "algorithm", dict)
     return {
-        "algorithm": _get(path, algorithm, "name", str),
-        "env": _get(path, config, "env", str),
-        "seeds": _get(path, config, "seeds", int),
+        "algorithm": get_field(path, algorithm, "name", str),
+        "env": get_field(path, config, "env", str),
+        "seeds": get_field(path, config, "seeds", int),
     }
 
 
 def _about_records(folder: Path, num_seeds: int) -> dict[str, Any]:
     path = folder / "metrics.jsonl"
-    last = _last_records(path, num_seeds)
+    last = last_records(path, num_seeds)
     if not last:
         return {"epochs": 0, "steps": 0}
     returns = [r["return_mean"] for r in last if isinstance(r.get("return_mean"), int | float)]
     return {
-        "epochs": max(_get(path, record, "epoch", int) for record in last),
-        "steps": sum(_get(path, record, "env_steps", int) for record in last),
+        "epochs": max(get_field(path, record, "epoch", int) for record in last),
+        "steps": sum(get_field(path, record, "env_steps", int) for record in last),
         "return_mean": sum(returns) / len(returns) if returns else None,
     }
 
@@ -79,37 +76,8 @@ def _about_manifest(folder: Path) -> dict[str, Any]:
         manifest = read_json(path)
     except FileNotFoundError:
         return {"ended": "before it began"}
-    ended = _get(path, manifest, "ended", str | None)
-    return {"start": _get(path, manifest, "start", str), "ended": ended or "not yet, or killed"}
-
-
-def _last_records(path: Path, num_seeds: int) -> list[dict[str, Any]]:
-    """The last record of every seed that has one."""
-    try:
-        file = open_file(path)
-    except FileNotFoundError:
-        return []
-    with file:
-        size = file.seek(0, os.SEEK_END)
-        for start in (max(size - _TAIL, 0), 0):
-            file.seek(start)
-            lines = file.read(MAX_LOG).splitlines(keepends=True)
-            # The first line may be half of one, and the last is still being written without an end.
-            whole = [line for line in lines[start > 0 :] if line.endswith(b"\n")]
-            try:
-                records = [parse_json(line) for line in whole]
-            except ValueError as error:
-                raise RunError(f"{path.name} is damaged: {error}.") from error
-            last = {_get(path, record, "seed", int): record for record in records}
-            if len(last) >= num_seeds or start == 0:
-                return list(last.values())
-    return []
-
-
-def _get(path: Path, table: Any, name: str, kind: Any) -> Any:
-    """What the table of a file says of `name`, which must be of this kind."""
-    if not isinstance(table, dict) or name not in table:
-        raise RunError(f"{path.name} has no {name!r}.")
-    if not isinstance(table[name], kind):
-        raise RunError(f"{path.name} is damaged: its {name} is {shown(table[name])}.")
-    return table[name]
+    ended = get_field(path, manifest, "ended", str | None)
+    return {
+        "start": get_field(path, manifest, "start", str),
+        "ended": ended or "not yet, or killed",
+    }

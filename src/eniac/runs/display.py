@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from typing import Any
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
@@ -16,6 +14,7 @@ from rich.text import Text
 
 from eniac.runs.config import Config
 from eniac.runs.progress import Progress, fraction
+from eniac.runs.terminal import SafeLive, duration, nobody_there, number
 
 _EPOCH = "Finishing the epoch, then saving"
 
@@ -26,7 +25,7 @@ class Display:
     def __init__(self, console: Console, config: Config):
         self._console = console
         self._config = config
-        self._live: Live | None = None
+        self._live: SafeLive | None = None
         self._spinner = Spinner("dots", style="cyan")
         self._status = "Starting"
         self._to_finish = _EPOCH
@@ -37,19 +36,19 @@ class Display:
 
     def __enter__(self) -> Display:
         if self._console.is_terminal:
-            self._live = _Live(
+            self._live = SafeLive(
                 console=self._console,
                 refresh_per_second=8,
                 transient=True,
                 get_renderable=self._render,
             )
-            with _nobody_there():
+            with nobody_there():
                 self._live.start()
         return self
 
     def __exit__(self, *error: Any) -> None:
         if self._live is not None:
-            with _nobody_there():
+            with nobody_there():
                 self._live.stop()
             self._live = None
 
@@ -65,7 +64,7 @@ class Display:
 
     def warn(self, text: str) -> None:
         """Something the user should know, which does not stop the run."""
-        with _nobody_there():
+        with nobody_there():
             self._console.print(Text(f"Warning: {text}", style="yellow"), soft_wrap=True)
 
     def update(self, progress: Progress, steps_per_second: float) -> None:
@@ -86,7 +85,7 @@ class Display:
             self._print(line + (f"  {self._status}" if self._status else ""))
 
     def _print(self, text: str) -> None:
-        with _nobody_there():
+        with nobody_there():
             self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _render(self) -> RenderableType:
@@ -117,18 +116,6 @@ class Display:
         return duration((1.0 - self._done) * since / done) if done > 0 else ""
 
 
-class _Live(Live):
-    def refresh(self) -> None:
-        with _nobody_there():
-            super().refresh()
-
-
-def _nobody_there() -> contextlib.AbstractContextManager[Any]:
-    """A terminal that was closed, or a pipe whose reader has ended, is no reason to end a run: it
-    goes on in silence. rich leaves the program when a pipe breaks."""
-    return contextlib.suppress(OSError, SystemExit)
-
-
 def show_returns(returns: np.ndarray) -> str:
     """The mean of the seeds' returns, and their range if there are several."""
     known = returns[~np.isnan(returns)]
@@ -145,20 +132,3 @@ def exploiting(progress: Progress) -> list[tuple[str, str]]:
     if np.isnan(progress.exploiting).all():
         return []
     return [("exploiting", show_returns(progress.exploiting))]
-
-
-def number(value: float) -> str:
-    """`-1,234`, `93.1`, `0.035`: about three digits that matter, never an exponent."""
-    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 3
-    # Adding zero turns the -0.0 of a rounded small negative number into 0.0.
-    return f"{round(float(value), digits) + 0.0:,.{digits}f}"
-
-
-def duration(seconds: float) -> str:
-    """`3 s`, `2 min 5 s`, `1 h 20 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -31,7 +31,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -159,7 +159,7 @@ class Writer:
         dead = not content or (locks and holder is not None and holder.machine == self._me.machine)
         if not dead and not self._outlive(descriptor, holder):
             return False
-        if not self._in_place(descriptor):
+        if not is_at(descriptor, self._path):
             return False
         try:
             os.ftruncate(descriptor, 0)
@@ -192,12 +192,6 @@ class Writer:
                 return False
         return True
 
-    def _in_place(self, descriptor: int) -> bool:
-        try:
-            return os.path.samestat(os.stat(self._path), os.fstat(descriptor))
-        except FileNotFoundError:
-            return False
-
     def _holder(self) -> Holder | None:
         try:
             return Holder.read(self._path.read_bytes())
@@ -215,6 +209,57 @@ class Writer:
         while not self._ended.wait(BEAT):
             with contextlib.suppress(OSError):
                 os.utime(self._descriptor)
+
+
+@contextlib.contextmanager
+def claim(path: Path) -> Iterator[bool]:
+    """Whether the file at `path` is ours to hold: False if another process holds it. It is made
+    for that, and is gone afterwards.
+
+    Where the file system knows no locks everybody is told that it is ours.
+    """
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        _held.add(descriptor)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            except OSError as error:
+                if error.errno not in _UNSUPPORTED:
+                    raise
+            if not is_at(descriptor, path):
+                continue  # whoever held it has removed it meanwhile
+            try:
+                yield True
+            finally:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+            return
+        finally:
+            _close(descriptor)
+
+
+def is_at(descriptor: int, path: Path) -> bool:
+    """Whether the open file is the one at `path`, and was not removed or replaced."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def is_claimed(path: Path) -> bool:
+    """Whether another process holds the file at `path`, as far as locks tell."""
+    try:
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _close(descriptor: int) -> None:

@@ -27,10 +27,7 @@ from tensorboardX.summary import scalar
 from eniac.errors import RunError, shown
 from eniac.runs.config import Config, require_wandb
 from eniac.runs.dataclass_io import conform
-from eniac.runs.reading import read_json_lines, require_own
-
-METRICS = "metrics.jsonl"
-TIMINGS = "timings.jsonl"
+from eniac.runs.reading import METRICS, TIMINGS, read_json_lines, require_own
 
 Record = dict[str, int | float | None]
 HEAD = ("epoch", "round", "seed")

@@ -17,12 +17,18 @@ from typing import Any, BinaryIO
 
 from eniac.errors import RunError, name_shown, shown
 
+METRICS = "metrics.jsonl"
+TIMINGS = "timings.jsonl"
+"""The logs of a run, in its folder."""
+
 MAX_JSON = 16 * 2**20
 """Bytes of the largest file of settings: a few thousand times an ordinary one."""
 MAX_LOG = 2**29
 """Bytes of the largest log that is read."""
 DEEPEST = 200
 """Lists and tables that may stand inside one another; a space has two for each that it has."""
+TAIL = 2**18
+"""Bytes at the end of a log in which the last record of every seed is looked for first."""
 MOST_DIGITS = 40
 """Digits of the longest whole number. No setting has more than 20."""
 
@@ -98,6 +104,41 @@ def read_json_lines(path: Path) -> list[Any]:
             where = f"line {number:,} of {name_shown(str(path))}"
             raise RunError(f"{where} is damaged: {error}.") from error
     return found
+
+
+def last_records(path: Path, num_seeds: int) -> list[dict[str, Any]]:
+    """The last record of every seed that has one in the log at `path`, none if there is no log.
+
+    **Raises** `RunError` for records that are damaged.
+    """
+    try:
+        file = open_file(path)
+    except FileNotFoundError:
+        return []
+    with file:
+        size = file.seek(0, os.SEEK_END)
+        for start in (max(size - TAIL, 0), 0):
+            file.seek(start)
+            lines = file.read(MAX_LOG).splitlines(keepends=True)
+            # The first line may be half of one, and the last is still being written without an end.
+            whole = [line for line in lines[start > 0 :] if line.endswith(b"\n")]
+            try:
+                records = [parse_json(line) for line in whole]
+            except ValueError as error:
+                raise RunError(f"{path.name} is damaged: {error}.") from error
+            last = {get_field(path, record, "seed", int): record for record in records}
+            if len(last) >= num_seeds or start == 0:
+                return list(last.values())
+    return []
+
+
+def get_field(path: Path, table: Any, name: str, kind: Any) -> Any:
+    """What the table of a file says of `name`, which must be of this kind."""
+    if not isinstance(table, dict) or name not in table:
+        raise RunError(f"{path.name} has no {name!r}.")
+    if not isinstance(table[name], kind):
+        raise RunError(f"{path.name} is damaged: its {name} is {shown(table[name])}.")
+    return table[name]
 
 
 def parse_json(content: bytes) -> Any:

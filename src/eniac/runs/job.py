@@ -1,0 +1,132 @@
+"""One job in a process of its own: what is called there, on a core of its own, by one at a time.
+
+`python -m eniac.runs.job` reads an order, a line of JSON, and carries it out. Nothing heavy is
+imported before it is known that the job is ours: what JAX and linear algebra take for themselves
+depends on the cores that they find.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import eniac
+from eniac.errors import ConfigError, EniacError, one_line
+from eniac.lazy import resolve
+from eniac.runs.lock import claim
+
+DONE, FAILED, REFUSED, ELSEWHERE = 0, 1, 2, 75
+"""Exit codes: the product is there; it is not; it cannot be made at all; another process is making
+it."""
+
+
+def carry_out(order: dict[str, Any]) -> int:
+    """Calls the function of a job, unless its product is there or being made; the exit code.
+
+    What goes wrong is told on standard error, in its last line.
+    """
+    product = Path(order["product"])
+    try:
+        _check(order, product)
+        with claim(lock_of(product)) as ours:
+            if not ours:
+                return ELSEWHERE
+            if product.exists():  # by now
+                return DONE
+            with _core():
+                resolve(order["call"])(**order["arguments"])
+    except EniacError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return REFUSED if isinstance(error, ConfigError) else FAILED
+    except KeyboardInterrupt as error:
+        print(str(error) or "Aborted.", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except Exception as error:
+        traceback.print_exc()
+        print(one_line(error), file=sys.stderr)
+        return FAILED
+    if product.exists():
+        return DONE
+    print(f"It ended without {product}.", file=sys.stderr)
+    return FAILED
+
+
+def lock_of(product: Path) -> Path:
+    """The file that whoever makes `product` holds."""
+    return product.with_name(product.name + ".lock")
+
+
+def _check(order: dict[str, Any], product: Path) -> None:
+    """What can differ on another machine than the one that the order is from."""
+    host = socket.gethostname()
+    if order["version"] != eniac.__version__:
+        raise ConfigError(
+            f"{host} has eniac {eniac.__version__}, and the work was given out by eniac "
+            f"{order['version']}. Install the same version on all machines."
+        )
+    if not product.parent.is_dir():
+        raise ConfigError(
+            f"{host} has no folder {product.parent}. All machines need the same folder under the "
+            "same name, such as one of NFS; give one with --out."
+        )
+
+
+@contextlib.contextmanager
+def _core() -> Iterator[None]:
+    """Keeps this process, and those that it starts, to a core that no other job of this user has,
+    as long as there is one left.
+
+    Which are taken is told by names that the system forgets with the process that has them.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    core = cores[os.getpid() % len(cores)]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as name:
+        for each in cores:
+            with contextlib.suppress(OSError):
+                name.bind(f"\0eniac-core-{os.getuid()}-{each}")
+                core = each
+                break
+        os.sched_setaffinity(0, {core})
+        yield
+
+
+def _end_with_parent() -> None:
+    """Asks this process to save and end as soon as nobody holds the other end of its input: so a
+    parent that was killed, in whatever way and on whatever system, leaves nothing behind."""
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main() -> None:
+    """Carries out the order on standard input, and ends with its exit code."""
+    line = b""
+    while not line.endswith(b"\n"):
+        part = os.read(0, 2**16)
+        if not part:
+            sys.exit(FAILED)  # nobody wants it any more
+        line += part
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    code = carry_out(json.loads(line))
+    if code != DONE:
+        # What was interrupted, an epoch or the compiler, may still compute in a thread; leave
+        # without waiting for it.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
