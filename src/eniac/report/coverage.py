@@ -100,11 +100,6 @@ def visits_of(run: Run, state: Any) -> list[Visits]:
 
     `state` is that of one seed. Raises `RunError` if the algorithm has no cover, or none yet.
     """
-    if not run.config.algorithm.has_cover:
-        raise RunError(
-            f"{run.config.algorithm.name} has no cover of networks. Algorithms with one: eniac, "
-            "pc-pg, zero."
-        )
     require_visits(run, state)
     buffer = state.buffer
     source, weight = np.asarray(buffer.source), np.asarray(buffer.weight)
@@ -119,7 +114,12 @@ def visits_of(run: Run, state: Any) -> list[Visits]:
 
 
 def require_visits(run: Run, state: Any) -> None:
-    """Raises `RunError` if no policy has joined the cover yet."""
+    """Raises `RunError` if the algorithm has no cover, or no policy has joined it yet."""
+    if not run.config.algorithm.has_cover:
+        raise RunError(
+            f"{run.config.algorithm.name} has no cover of networks. Algorithms with one: eniac, "
+            "pc-pg, zero."
+        )
     if int(state.cover.count) == 0:
         raise RunError(
             f"The cover of {run.path} is empty: no epoch was finished before its newest "

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Key, PRNGKeyArray
 
 from eniac.envs.base import Environment
 from eniac.envs.faults import FAILURES, close_quietly, picture, raised
@@ -98,28 +99,14 @@ def _compiled(
     deterministic: bool,
     draw: bool,
 ) -> list[Episode]:
-    def advance(policy: Any, carry: tuple[EnvBatch, jax.Array], key: PRNGKeyArray):
-        envs, alive = carry
-        act_key, step_key = jax.random.split(key)
-        action = choose(policy, act_key, envs.observation, deterministic)
-        action = jax.vmap(lambda a: to_env(env.action_space, a))(action)
-        step = jax.vmap(env.step)(jax.random.split(step_key, num), envs.state, action)
-        # After its end an episode stands still.
-        following = select(alive, EnvBatch(step.state, step.observation), envs)
-        seen = following, jnp.where(alive, step.reward, 0.0), alive, alive & step.terminated
-        return (following, alive & ~(step.terminated | step.truncated)), seen
-
     reset_key, play_key = jax.random.split(key)
-    keys = jax.random.split(reset_key, num)
-    begin = EnvBatch(*jax.jit(jax.vmap(env.reset))(keys))
+    begin = _begin(env, jax.random.split(reset_key, num))
     carry = begin, jnp.ones(num, bool)
     chunk = min(_CHUNK, env.time_limit or max_steps, max_steps)
-    # The policy as an argument: its arrays may be numpy's, which no traced number can index.
-    go = jax.jit(lambda policy, carry, keys: jax.lax.scan(partial(advance, policy), carry, keys))
     parts = [jax.device_get((jax.tree.map(lambda x: x[None], begin), None, None, None))]
     while bool(carry[1].any()) and chunk * (len(parts) - 1) < max_steps:
         keys = jax.random.split(jax.random.fold_in(play_key, len(parts)), chunk)
-        carry, seen = go(policy, carry, keys)
+        carry, seen = _advance(env, policy, carry, keys, deterministic)
         parts.append(jax.device_get(seen))
     envs = jax.tree.map(lambda *x: np.concatenate(x), *(part[0] for part in parts))
     rewards, alive, terminated = (
@@ -142,6 +129,37 @@ def _compiled(
             )
         )
     return episodes
+
+
+# Compiled once for all policies and environments that differ in nothing but their numbers.
+@eqx.filter_jit
+def _begin(env: Environment, keys: Key[Array, " episodes"]) -> EnvBatch:
+    return EnvBatch(*jax.vmap(env.reset)(keys))
+
+
+@eqx.filter_jit
+def _advance(
+    env: Environment,
+    policy: Any,
+    carry: tuple[EnvBatch, jax.Array],
+    keys: Key[Array, " steps"],
+    deterministic: bool,
+) -> Any:
+    """A step for each of the keys. The arrays of a policy may be numpy's, and are JAX's in here."""
+
+    def one(carry: tuple[EnvBatch, jax.Array], key: PRNGKeyArray):
+        envs, alive = carry
+        act_key, step_key = jax.random.split(key)
+        action = choose(policy, act_key, envs.observation, deterministic)
+        action = jax.vmap(lambda a: to_env(env.action_space, a))(action)
+        keys = jax.random.split(step_key, alive.shape[0])
+        step = jax.vmap(env.step)(keys, envs.state, action)
+        # After its end an episode stands still.
+        following = select(alive, EnvBatch(step.state, step.observation), envs)
+        seen = following, jnp.where(alive, step.reward, 0.0), alive, alive & step.terminated
+        return (following, alive & ~(step.terminated | step.truncated)), seen
+
+    return jax.lax.scan(one, carry, keys)
 
 
 def _on_host(

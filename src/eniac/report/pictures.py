@@ -21,7 +21,7 @@ from eniac.report.coverage import visits_of
 from eniac.report.episodes import play
 from eniac.report.figures import learning_curves, short_number
 from eniac.report.plot_style import save
-from eniac.report.views import View, view_of
+from eniac.report.views import Plane, View, view_of
 from eniac.runs.load import Run, choose_policy
 from eniac.runs.program import take_seed
 from eniac.spaces import emitted
@@ -64,7 +64,7 @@ def draw(run: Run, what: str, out: Path, seed: int | None = None) -> Path:
 def picture(run: Run, what: str, seed: int | None = None) -> Figure:
     """Visits or bonus of one of the run's seeds, by default the first. Raises as `draw` does."""
     state = jax.device_get(take_seed(run.states, run.index(seed)))
-    view = _view(run)
+    view = require_view(run)
     figure = (draw_visits if what == "visits" else draw_bonus)(run, state, view)
     if run.config.seeds > 1:
         number = run.config.seed_numbers[run.index(seed)]
@@ -167,7 +167,8 @@ def some_actions(space: gymnasium.Space[Any]) -> np.ndarray:
     return (low + share * (high - low)).astype(np.float32)
 
 
-def _view(run: Run) -> View:
+def require_view(run: Run) -> View:
+    """How the observations of a run are drawn. Raises `NoPicture` if they are not."""
     view = view_of(run.env)
     if view is None:
         space = str(run.env.observation_space)
@@ -179,6 +180,17 @@ def _view(run: Run) -> View:
             f"{run.config.env} has the observation space {space}; visits and bonus can be drawn "
             "for observations of two numbers with bounds, for discrete ones and for deep sea."
             f"{also}"
+        )
+    return view
+
+
+def require_plane(run: Run) -> Plane:
+    """The plane of a run's observations. Raises `NoPicture` if they are not two numbers."""
+    view = require_view(run)
+    if not isinstance(view, Plane):
+        raise NoPicture(
+            f"{run.config.env} has the observation space {run.env.observation_space}; the paper's "
+            "Figures 2 and 3 are of observations of two numbers with bounds, as mountain car has."
         )
     return view
 

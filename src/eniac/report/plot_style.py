@@ -52,14 +52,14 @@ def label_policies(figure: Figure, axes: Axes, colours: Sequence[str], title: st
     colour_bar(figure, axes, mapped, f"{title} policy".strip())
 
 
-def legend(axes: Axes, handles: list[Line2D], title: str = "") -> None:
+def legend(axes: Axes, handles: list[Line2D], title: str = "", ncols: int = 4) -> None:
     """Under the picture, where it hides nothing."""
     axes.legend(
         handles=handles,
         title=title or None,
         loc="upper center",
         bbox_to_anchor=(0.5, -0.13),
-        ncols=4,
+        ncols=ncols,
         frameon=False,
         handletextpad=0.4,
         columnspacing=1.2,

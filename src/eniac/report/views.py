@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
@@ -120,12 +120,31 @@ class Plane:
         self.names, self.goal = names, goal
         self.start = None if starts is None else (starts.min(0), starts.max(0))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data. `from_dict` is its inverse."""
+        return {
+            "axes": list(self.names),
+            "low": self.low.tolist(),
+            "high": self.high.tolist(),
+            "goal": self.goal,
+            "start": None if self.start is None else [x.tolist() for x in self.start],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Plane:
+        """The plane that was written by `to_dict`, alone or among other data."""
+        space = gymnasium.spaces.Box(
+            np.array(data["low"]), np.array(data["high"]), dtype=np.float64
+        )
+        starts = None if data["start"] is None else np.array(data["start"])
+        return cls(space, starts, tuple(data["axes"]), data["goal"])
+
     @property
     def observations(self) -> np.ndarray:
         return np.stack(np.meshgrid(*self._middles(FINE)), -1).reshape(-1, 2).astype(np.float32)
 
     def draw_visits(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
-        self._frame(axes)
+        self.frame(axes)
         colours = policy_colours(len(visits))
         points = np.concatenate([visited.observations for visited in visits])
         owner = np.repeat(np.arange(len(visits)), [len(visited.weights) for visited in visits])
@@ -138,16 +157,16 @@ class Plane:
             alpha=0.6,
             linewidths=0,
         )
-        self._landmarks(axes)
+        self.landmarks(axes)
         label_policies(figure, axes, colours)
 
     def draw_episodes(self, figure: Figure, axes: Axes, episodes: Sequence[Episode]) -> None:
-        self._frame(axes)
+        self.frame(axes)
         for episode in episodes:
             path = episode.observations
             axes.plot(*path.T, color=COLOURS[0], linewidth=1.0, alpha=0.6)
             axes.plot(*path[-1], "o", color=COLOURS[1], markersize=4, markeredgewidth=0)
-        self._landmarks(axes)
+        self.landmarks(axes)
         handles = [
             Line2D([], [], color=COLOURS[0], label="episode"),
             Line2D([], [], color=COLOURS[1], marker="o", linewidth=0, label="its end"),
@@ -155,7 +174,7 @@ class Plane:
         legend(axes, handles)
 
     def draw_counts(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
-        self._frame(axes)
+        self.frame(axes)
         edges = [
             np.linspace(*ends, PARTS_OF_A_PLANE + 1)
             for ends in zip(self.low, self.high, strict=True)
@@ -164,28 +183,29 @@ class Plane:
         weights = np.concatenate([visited.weights for visited in visits])
         counts, *_ = np.histogram2d(*observations.T.astype(float), bins=edges, weights=weights)
         colour_bar(figure, axes, axes.pcolormesh(*edges, masked(counts.T), **counted(counts)))
-        self._landmarks(axes)
+        self.landmarks(axes)
 
     def draw_bonus(self, figure: Figure, axes: Axes, values: np.ndarray) -> None:
-        self._frame(axes)
+        self.frame(axes)
         grid = values.max(1).reshape(FINE, FINE)
         mesh = axes.pcolormesh(
             *self._middles(FINE), grid, **bonus_colours(values), shading="nearest"
         )
         colour_bar(figure, axes, mesh, "bonus")
-        self._landmarks(axes, PAPER)
+        self.landmarks(axes, PAPER)
 
     def _middles(self, parts: int) -> list[np.ndarray]:
         share = (np.arange(parts) + 0.5) / parts
         return [a + share * (b - a) for a, b in zip(self.low, self.high, strict=True)]
 
-    def _frame(self, axes: Axes) -> None:
+    def frame(self, axes: Axes) -> None:
+        """The axes from bound to bound, with their names."""
         axes.set_xlim(self.low[0], self.high[0])
         axes.set_ylim(self.low[1], self.high[1])
         axes.set_xlabel(self.names[0])
         axes.set_ylabel(self.names[1])
 
-    def _landmarks(self, axes: Axes, colour: str = INK) -> None:
+    def landmarks(self, axes: Axes, colour: str = INK) -> None:
         """The start states, and the goal where there is a line of it."""
         if self.goal is not None:
             axes.axvline(self.goal, color=colour, linewidth=1.8, linestyle="--")

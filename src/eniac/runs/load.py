@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import eniac
 from eniac.algorithm1 import Learner
 from eniac.envs.base import Environment
 from eniac.envs.sources import HostEnv
-from eniac.errors import ConfigError, RunError, shown, suggestion
+from eniac.errors import CheckpointError, ConfigError, RunError, shown, suggestion
 from eniac.incumbent import Acting
 from eniac.lazy import distrust
 from eniac.runs.cache import prepare_jax
-from eniac.runs.checkpoint import newest_checkpoint
+from eniac.runs.checkpoint import list_checkpoints, load_checkpoint, newest_checkpoint
 from eniac.runs.config import Built, Config
 from eniac.runs.dataclass_io import conform
 from eniac.runs.identity import Origin, edits
@@ -167,3 +168,15 @@ def load_run(folder: Path | str, env: Any = None) -> Run:
     if not (manifest or read_manifest(folder)):  # it may have come with the first checkpoint
         warnings.append(NO_MANIFEST)
     return Run(folder, built, found.state, found.progress, warnings, found.origin)
+
+
+def kept_checkpoints(run: Run) -> Iterator[Run]:
+    """The run as each of the checkpoints has it that were kept, the oldest first. Those that cannot
+    be used are left out."""
+    owner = owner_of(read_manifest(run.path))
+    for path in reversed(list_checkpoints(run.path / "checkpoints")):
+        try:
+            found = load_checkpoint(path, run.states, owner)
+        except CheckpointError:
+            continue
+        yield replace(run, states=found.state, progress=found.progress, origin=found.origin)
