@@ -19,11 +19,15 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from exploration import EPISODES, FRESH, Task, Wanted, git, machine, thinned
 from gymnasium.spaces.utils import flatdim, flatten
 from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+from eniac.reproduce.judged import FRESH, thinned
+from eniac.reproduce.tasks import EPISODES, Task
+from eniac.reproduce.wanted import Wanted, machine
+from eniac.runs.manifest import commit
 
 LOOKS = 20
 """Episodes of a first look, and environments side by side."""
@@ -253,16 +257,15 @@ def make(run: Wanted, task: Task) -> int:
     model = kind("MlpPolicy", envs, seed=run.seed, device="cpu", **chosen)
     watching = environments(task, LOOKS, FRESH + 1000 * run.seed, training=False)
     judge = Judge(task, watching, normaliser, run.to_the_end)
-    model.learn(run.limit, callback=judge)
+    model.learn(run.steps, callback=judge)
     seconds = judge.seconds
     if not judge.curve or judge.curve[-1][0] < model.num_timesteps:
         judge.look()
     fresh = environments(task, LOOKS, 2 * FRESH + 1000 * run.seed, training=False)
     final = play(task, model, fresh, normaliser, EPISODES)
-    commit, changed = git("rev-parse", "HEAD"), git("status", "--porcelain", "--", "benchmarks")
     run.keep_result(
         command=command,
-        commit=f"{commit} with changes" if commit and changed else commit,
+        commit=commit(),
         versions={name: version(name) for name in ("stable-baselines3", "torch", "gymnasium")},
         machine=machine(),
         solved_at=judge.solved_at,

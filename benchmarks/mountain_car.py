@@ -6,7 +6,7 @@ Every run is one `eniac train ... --return-above 93`: seeds 0 to 9, or for the r
 change at depth 2, continuing, the seeds 10 to 19, not those that the settings were tuned on. The
 runs are made one after another and use all cores they are given; a run that is done is not made
 again, one that was interrupted is resumed. What comes out goes to
-docs/results/mountain_car/NAME.json as it comes.
+benchmarks/results/mountain_car/NAME.json as it comes.
 
     python benchmarks/mountain_car.py --list
     python benchmarks/mountain_car.py ours-eniac-2-continuing paper-eniac-2-continuing
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 THRESHOLD = 93
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "mountain_car"
+RESULTS = Path(__file__).parent / "results" / "mountain_car"
 ENIAC = [sys.executable, "-m", "eniac.cli.main"]
 
 UNDONE: dict[str, list[str]] = {
@@ -116,7 +116,7 @@ def main() -> None:
 
 def epochs_of(options: list[str], rounds: int) -> int:
     """The epochs in which a run has `rounds` rounds, or one or two more."""
-    from eniac.cli.options import parse_config
+    from eniac.runs.options import parse_config
 
     return math.ceil(rounds / getattr(parse_config(options).algorithm, "rounds", 1))
 

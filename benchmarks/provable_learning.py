@@ -1,6 +1,6 @@
 """The provable algorithms on all their environments, ten seeds each, and the figure of it.
 
-    python benchmarks/provable_learning.py                    # what is missing in docs/results
+    python benchmarks/provable_learning.py                    # what is missing
     python benchmarks/provable_learning.py --only lock --jobs 2
     python benchmarks/provable_learning.py --figure           # draw what there is
 
@@ -25,8 +25,8 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "docs" / "results" / "provable"
-FIGURE = ROOT / "docs" / "images" / "provable.png"
+RESULTS = ROOT / "benchmarks" / "results" / "provable"
+FIGURE = ROOT / "results" / "figures" / "theory.png"
 SHARES = ("last", "executed", "inner_mixture", "outer_mixture")
 COLUMNS = ("env_steps", *(f"share/{name}" for name in SHARES), "known/pairs")
 

@@ -16,7 +16,7 @@ import pytest
 
 import eniac
 from eniac.cli.main import COMMANDS, main
-from eniac.cli.options import parse_config
+from eniac.runs.options import parse_config
 from programs import load_program
 
 ROOT = Path(__file__).parents[1]
@@ -106,7 +106,7 @@ def test_formulas_and_links_of_a_page_become_those_of_the_site():
     site = load_program("tools/docs_site.py")
     formula = '<span class="arithmatex">\\(a &lt; b^2\\)</span>'
     assert re.fullmatch(r"<math .*<msup>.*</math>", site.on_page_content(formula))
-    text = "[a](../examples/agent.py) [b](results/mountain_car) [c](nowhere.md) [d](ppo.md#results)"
+    text = "[a](../examples/agent.py) [b](../results/runs) [c](nowhere.md) [d](ppo.md#results)"
     assert site.with_site_links(text, "eniac.md") == (
         "[a](examples/agent.md) b [c](nowhere.md) [d](ppo.md#results)"
     )
@@ -143,7 +143,8 @@ def test_the_site_fetches_nothing(site):
     assert len(pages) > 30
     for page in [*pages, *site.rglob("*.css")]:
         assert not fetched.search(page.read_text()), page
-    assert not list(site.rglob("results"))
+    kept = {path.suffix for path in (site / "results").rglob("*") if path.is_file()}
+    assert kept == {".png"}
 
 
 def test_the_reference_has_every_name_and_every_command(site):

@@ -31,6 +31,7 @@ LAYERS = (
     ("algorithms",),
     ("runs",),
     ("report",),
+    ("reproduce",),
     ("exports",),
     ("training", "agent"),
     ("agents",),

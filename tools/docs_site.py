@@ -1,6 +1,7 @@
 """What the documentation site has beyond the pages in docs/; mkdocs calls it, as `make docs` does.
 
 - Files of the repository that belong to it become pages: the changelog and its like, the examples.
+- The pictures in results/figures belong to it.
 - Links work on a forge and here: what is no page of the site is left as its text.
 - Commands in blocks of the kind "console run" are run, and what they print is put beneath them.
 - The reference has every public name and every command, also those that its pages do not mention.
@@ -34,12 +35,13 @@ ADOPTED = {
     **{path: f"examples/{path.stem}.md" for path in sorted((ROOT / "examples").glob("*.py"))},
 }
 """Files outside of docs/ that are pages of the site, and where."""
-NOT_COPIED = (DOCS / "results",)
-"""Folders of docs/ that the site leaves out."""
+PICTURES = ROOT / "results" / "figures"
+"""Pictures outside of docs/ that pages show."""
 WIDTH = 96
 """Columns of the terminal that commands are run in."""
 
 LINK = re.compile(r"(?<!!)\[([^\[\]]*)\]\(([^()\s]+)\)")
+PICTURE = re.compile(r"(!\[[^\[\]]*\])\(([^()\s]+)\)")
 RUN = re.compile(r"^```console run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"^::: eniac\.(\w+)$", re.MULTILINE)
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
@@ -52,6 +54,9 @@ def on_files(files: Any, config: Any) -> Any:
         if path.suffix == ".py":
             text = f"# {path.name}\n\n```python\n{text}```\n"
         files.append(File.generated(config, uri, content=text))
+    for path in sorted(PICTURES.glob("*.png")):
+        uri = path.relative_to(ROOT).as_posix()
+        files.append(File.generated(config, uri, abs_src_path=str(path)))
     return files
 
 
@@ -101,7 +106,7 @@ def with_site_links(markdown: str, uri: str) -> str:
             return found[0]  # mkdocs refuses it
         if file == ROOT / "README.md":
             page = "README.md"
-        elif file.is_relative_to(DOCS) and not file.is_relative_to(NOT_COPIED[0]):
+        elif file.is_relative_to(DOCS):
             page = file.relative_to(DOCS).as_posix()
         elif file in ADOPTED:
             page = ADOPTED[file]
@@ -109,7 +114,14 @@ def with_site_links(markdown: str, uri: str) -> str:
             return text
         return f"[{text}]({posixpath.relpath(page, posixpath.dirname(uri))}{mark}{fragment})"
 
-    return LINK.sub(mended, markdown)
+    def moved(found: re.Match[str]) -> str:
+        file = Path(os.path.normpath(folder / found[2]))
+        if not file.is_relative_to(PICTURES):
+            return found[0]
+        picture = file.relative_to(ROOT).as_posix()
+        return f"{found[1]}({posixpath.relpath(picture, posixpath.dirname(uri))})"
+
+    return PICTURE.sub(moved, LINK.sub(mended, markdown))
 
 
 def with_all_names(markdown: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from eniac import Config, ConfigError
 from eniac.algorithms import ALGORITHMS
 from eniac.cli.main import check_words
-from eniac.cli.options import parse_config
+from eniac.runs.options import parse_config
 
 ROWS = ("eniac", "pc-pg", "zero", "ppo", "ppo-rnd", "eniac-spi-sample", "eniac-npg-compute", "spi")
 ENVS = ("DeepSea-5", "Chain-4", "MountainCarContinuous-v0", "CartPole-v1", "here.there:make")

@@ -13,8 +13,8 @@ import pytest
 import toy
 from eniac import ALGORITHMS, Config, ConfigError, load_run, resume, train
 from eniac.cli.main import main
-from eniac.cli.options import parse_config
 from eniac.runs.log import read_records
+from eniac.runs.options import parse_config
 from eniac.runs.progress import Progress
 from eniac.runs.proposals import in_shell, longer_command, resume_command
 

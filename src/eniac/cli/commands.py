@@ -101,7 +101,7 @@ def command(description: str) -> Callable[[Callable[..., int]], Callable[[list[s
 
 def train(rest: list[str]) -> int:
     """`eniac train`."""
-    from eniac.cli.options import parse_config
+    from eniac.runs.options import parse_config
 
     config = parse_config(rest, TRAIN)
     from eniac.training import train

@@ -8,8 +8,8 @@ from eniac import Config, ConfigError
 from eniac.algorithms import ALGORITHMS
 from eniac.bonuses.rnd import RND
 from eniac.bonuses.width import Width
-from eniac.cli.options import parse_config, read_option
 from eniac.cover import LogDet
+from eniac.runs.options import parse_config, read_option
 from runs.random_configs import draw_command, judge_command
 
 
