@@ -23,10 +23,8 @@ Stable-Baselines3 (exploration_sb3.py, run by .venv-bench's Python), which are t
 from __future__ import annotations
 
 import argparse
-import ctypes
-import fcntl
+import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -40,9 +38,6 @@ RESULTS = ROOT / "results"
 PAGE = ROOT / "docs" / "exploration.md"
 PICTURE = RESULTS / "figures" / "exploration.png"
 BENCH_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
-
-REFUSED, ELSEWHERE = 2, 75
-"""Exit codes of a run's process: it cannot be made at all; another process is making it."""
 
 
 def main() -> int:
@@ -72,9 +67,22 @@ def main() -> int:
         )
         for seed in range(first, first + arguments.seeds)
     ]
-    if arguments.one:
-        return make_here(wanted[0], arguments.core)
-    return make_all(wanted, words, arguments)
+    # One at a time: calls side by side are for the other cores.
+    core = min(os.sched_getaffinity(0)) if arguments.core is None else arguments.core
+    os.sched_setaffinity(0, {core})
+    if arguments.algorithm in SB3:
+        return make_sb3(wanted, arguments.bench_python)
+    from eniac.reproduce.make import config_of
+    from eniac.reproduce.work import make_all
+
+    missing = [run for run in wanted if not run.is_done()]
+    try:
+        for run in missing[:1]:
+            config_of(run)  # flags that there are not end it here
+        return make_all(missing, workers=1).code
+    except EniacError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
 
 
 def show(arguments: argparse.Namespace) -> int:
@@ -114,7 +122,6 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list tasks and algorithms")
     parser.add_argument("--table", action="store_true", help="write the tables of the page")
     parser.add_argument("--plot", action="store_true", help="draw the curves")
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     found = parser.parse_args(words)
     if found.list or found.table or found.plot:
         return found
@@ -139,71 +146,18 @@ def parse(words: list[str]) -> argparse.Namespace:
     return found
 
 
-def make_all(wanted: list[Wanted], words: list[str], arguments: argparse.Namespace) -> int:
-    """Makes each run that is not done in a process of its own."""
-    sb3 = arguments.algorithm in SB3
-    python = str(arguments.bench_python.absolute()) if sb3 else sys.executable
-    path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path, "JAX_NUM_CPU_DEVICES": "1"}
-    flags = ["--", *wanted[0].flags] if wanted[0].flags else []
-    own = words[: words.index("--")] if "--" in words else words
-    failed = left_out = 0
+def make_sb3(wanted: list[Wanted], python: Path) -> int:
+    """Makes each run that is not done with another Python."""
+    failed = 0
     for run in wanted:
-        if run.is_done():
-            continue
-        print(f"{run.task} {run.name}", flush=True)
-        one = ["--one", "--first-seed", str(run.seed), "--seeds", "1"]
-        process = subprocess.Popen([python, __file__, *own, *one, *flags], env=environment)
-        code = wait(process)
-        if code == REFUSED or code > 128:
-            return code
-        left_out += code == ELSEWHERE
-        failed += code not in (0, ELSEWHERE)
-        if code not in (0, ELSEWHERE):
-            print(f"{run.task} {run.name} failed with code {code}", file=sys.stderr, flush=True)
-    if left_out:
-        print(f"{left_out} left to other processes that are making them")
+        if not run.is_done():
+            print(f"{run.task} {run.name}", flush=True)
+            program = Path(__file__).with_name("exploration_sb3.py")
+            command = [python.absolute(), program, json.dumps(run.to_dict())]
+            path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
+            environment = os.environ | {"PYTHONPATH": path}
+            failed += subprocess.run(command, env=environment, check=False).returncode != 0
     return 1 if failed else 0
-
-
-def wait(process: subprocess.Popen[bytes]) -> int:
-    """The exit code of a run's process, which finishes its epoch after a Ctrl-C and saves; after
-    one it is 130."""
-    interrupted = False
-    while True:
-        try:
-            code = process.wait()
-            return 128 + signal.SIGINT if interrupted else code
-        except KeyboardInterrupt:
-            interrupted = True
-            print("waiting for the run to save what it has", file=sys.stderr, flush=True)
-
-
-def make_here(run: Wanted, core: int | None) -> int:
-    """Makes a run in this process, unless another one does."""
-    # When the process that we work for is killed, we save what there is and end.
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0)) if core is None else core})
-    run.folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(run.folder.parent / f"{run.name}.lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return ELSEWHERE
-        if run.is_done():  # by now
-            return 0
-        if run.algorithm in SB3:
-            from exploration_sb3 import make
-
-            return make(run, TASKS[run.task])
-        from eniac.reproduce.make import make_run
-
-        try:
-            make_run(run)
-        except EniacError as error:
-            print(error, file=sys.stderr)
-            return REFUSED if isinstance(error, ConfigError) else 1
-        return 0
 
 
 if __name__ == "__main__":

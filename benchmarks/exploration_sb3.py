@@ -1,5 +1,5 @@
 """The rows of Stable-Baselines3 in benchmarks/exploration.py: PPO and SAC, with gSDE where actions
-are continuous. Run by .venv-bench's Python, as a part of that program.
+are continuous. That program runs this one with .venv-bench's Python, for a run at a time.
 
 Settings are those of rl-baselines3-zoo (hyperparams/ppo.yml and sac.yml) where it has the task, and
 the library's own elsewhere; networks of mountain car have the task's depth. The last policy is
@@ -10,6 +10,7 @@ likely actions, and on MiniGrid by random ones, as the zoo does. If their mean p
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 import time
@@ -25,7 +26,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from eniac.reproduce.judged import FRESH, thinned
-from eniac.reproduce.tasks import EPISODES, Task
+from eniac.reproduce.tasks import EPISODES, TASKS, Task
 from eniac.reproduce.wanted import Wanted, machine
 from eniac.runs.manifest import commit
 
@@ -234,9 +235,10 @@ class Judge(BaseCallback):
         return not passed
 
 
-def make(run: Wanted, task: Task) -> int:
+def make(run: Wanted) -> int:
     """Trains and writes the file. It begins anew if it was interrupted."""
     torch.set_num_threads(1)
+    task = TASKS[run.task]
     if run.flags:
         print(
             f"{run.algorithm} takes no flags of eniac's: {shlex.join(run.flags)}", file=sys.stderr
@@ -282,3 +284,7 @@ def make(run: Wanted, task: Task) -> int:
         curve=thinned(judge.curve, judge.solved),
     )
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(make(Wanted.from_dict(json.loads(sys.argv[1]))))

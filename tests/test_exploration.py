@@ -74,13 +74,17 @@ def test_a_killed_run_goes_on_and_a_finished_one_is_not_made_again(tmp_path):
         time.sleep(0.01)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
-    assert not (tmp_path / "results").exists()
+    assert not list(tmp_path.rglob("results/**/*.json"))
 
+    (log,) = tmp_path.glob("runs/lock-2/*.log")
+    before = len(log.read_text())
     again = program(tmp_path, *words)
     told = again.communicate()[0]
     assert again.returncode == 0, told
-    assert "epoch 1 " not in told
-    assert "begins anew" not in told
+    since = log.read_text()[before:]
+    assert "epoch 1 " not in since
+    assert "epoch " in since
+    assert "begins anew" not in since
     whole = program(tmp_path / "whole", *words)
     assert whole.wait() == 0, whole.communicate()[0]
     whole.communicate()
@@ -104,7 +108,7 @@ def test_flags_that_there_are_not_end_it_at_once(tmp_path):
     told = refused.communicate()[0]
     assert refused.returncode == 2, told
     assert "--num-env" in told
-    assert not (tmp_path / "results").exists()
+    assert not list(tmp_path.rglob("results/**/*.json"))
 
 
 BENCH = ROOT / ".venv-bench" / "bin" / "python"
