@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from eniac.algorithms.deep import DeepConfig
 
 
-RISES = 1.1
-"""A bonus is not used up while what the exploring policy earns of it rises by this factor from the
-middle third of a round to the last."""
-
-
 class State(NamedTuple):
     """All that a run is at the end of an epoch.
 
@@ -276,7 +271,7 @@ class DeepLearner:
 
     def improve(self, state: State, until: Any) -> tuple[State, Metrics]:
         """Line 10: rounds in which each policy is improved, and the judged one evaluated; then
-        those in which a policy goes on, as long as it got better in the round before."""
+        those of the exploiting policy alone, once there is a reward to exploit."""
         last = self.config.rounds - 1
 
         def one_round(carry: tuple[Any, Any], number: Array):
@@ -286,8 +281,8 @@ class DeepLearner:
                 ran, lambda changing: self.round(state, changing, number, active), changing
             )
             solved = metrics.get("return_mean", 0.0) > until
-            better = metrics.pop("better", jnp.zeros_like(active))
-            active = jnp.where(number < last, active, active & better) & ~solved
+            goes_on = metrics.pop("goes_on", jnp.zeros_like(active))
+            active = jnp.where(number < last, active, active & goes_on) & ~solved
             return (changing, active), metrics | {"ran": ran}
 
         shared = (state.bonus, state.queries, state.nonfinite)
@@ -317,7 +312,7 @@ class DeepLearner:
         active: Bool[Array, " roles"],
     ) -> tuple[tuple[Any, ...], Metrics]:
         """Each of the `active` policies improved by `updates_per_round` updates, and the judged one
-        evaluated. Beside the metrics, `better` says which of them should go on.
+        evaluated. Beside the metrics, `goes_on` says which of them learn in extra rounds.
 
         `changing` is what a round changes of `state`: the rest is not carried through the loop.
         """
@@ -369,21 +364,19 @@ class DeepLearner:
         bonus, _, bad = shared
         report: Metrics = {"steps": steps + jnp.sum(metrics.pop("steps"))}
         best: Any = take(actors, -1).policy
-        # The exploring policy goes on while it earns more and more of the bonus, the exploiting one
-        # if it has become the best.
-        better = metrics.pop("bonus_rises", jnp.zeros_like(active))
+        goes_on = jnp.zeros_like(active)
         if incumbent is not None:
             actors, incumbent, told, taken = self.contest.hold(
                 duel_key, incumbent, actors, metrics.pop("looks"), active
             )
             report["steps"] += taken
-            better = better | told.pop("improved")
+            goes_on = ~explores & incumbent.found
             report |= told
             best = incumbent.acting
         judged = sampler.evaluate(judge_key, best, self.evaluation)
         report |= {
             "nonfinite": bad,
-            "better": better,
+            "goes_on": goes_on,
             **sampler.counts(),
             **summary(judged, self.evaluation.first),
             **self.named(metrics),
@@ -391,8 +384,6 @@ class DeepLearner:
         }
         if state.cover is not None:
             report["cover/count"] = state.cover.count
-        if config.extra_rounds:
-            report |= {f"{role}/goes_on": better[i] for i, role in enumerate(self.roles)}
         return (key, jnp.zeros_like(steps), actors, envs, incumbent, shared), report
 
     def named(self, metrics: Metrics) -> Metrics:
@@ -453,10 +444,6 @@ class DeepLearner:
         )
         steps = {"steps": jnp.sum(metrics.pop("steps"))}
         mean = {name: jnp.mean(x) for name, x in metrics.items()}
-        third = num_updates // 3
-        if config.extra_rounds and third and "bonus" in metrics:
-            middle, end = metrics["bonus"][third:-third], metrics["bonus"][-third:]
-            mean["bonus_rises"] = explores & (jnp.mean(end) > RISES * jnp.mean(middle))
         return actor, sampler.park(envs), shared, mean | steps
 
     def learn(

@@ -86,9 +86,9 @@ class Record(NamedTuple):
         return self.variance / jnp.maximum(self.episodes - 1, 1)
 
 
-def clearly_above(a: Record, b: Record, errors: float = 1.0) -> Bool[Array, "*policies"]:
-    """Whether the mean of `a` exceeds that of `b` by so many standard errors of the difference."""
-    return a.mean > b.mean + errors * jnp.sqrt(a.variance_of_mean + b.variance_of_mean)
+def clearly_above(a: Record, b: Record) -> Bool[Array, "*policies"]:
+    """Whether the mean of `a` exceeds that of `b` by two standard errors of the difference."""
+    return a.mean > b.mean + 2.0 * jnp.sqrt(a.variance_of_mean + b.variance_of_mean)
 
 
 class Incumbent(NamedTuple):
@@ -182,33 +182,29 @@ class Contest:
     ) -> tuple[Actor, Incumbent, Metrics, Any]:
         """All that follows the `looks` at the policies of a round, of which the `active` ones
         learn: who goes on, and from where; what is reported of it, and the steps that it took."""
-        role, acting, looked = self.sampler.pure(challenger)(actors.policy, looks, active)
-        incumbent, wins, steps = self.duel(key, incumbent, acting, looked)
+        acting, looked = self.sampler.pure(challenger)(actors.policy, looks, active)
+        incumbent, steps = self.duel(key, incumbent, acting, looked)
         actors, incumbent, told = self.sampler.pure(self.hand_over)(
             actors, incumbent, looks, active
         )
-        # An exploring policy that earns the most does so by chance, and does not go on for that.
-        last = len(self.roles) - 1
-        told["improved"] = wins & (role == last) & (jnp.arange(len(self.roles)) == last)
         return actors, incumbent, told, steps
 
     def duel(
         self, key: PRNGKeyArray, incumbent: Incumbent, challenger: Acting, looked: Float[Array, ""]
-    ) -> tuple[Incumbent, Any, Any]:
-        """Fresh episodes of both, if the challenger looked better; whether it wins, and their
-        steps. The larger mean is the incumbent's, from then on."""
+    ) -> tuple[Incumbent, Any]:
+        """Fresh episodes of both, if the challenger looked better, and their steps. The larger mean
+        is the incumbent's, from then on."""
         first = incumbent.record.episodes == 0
 
         def play(incumbent: Incumbent) -> tuple[Incumbent, Metrics]:
             pair = jax.tree.map(lambda *x: jnp.stack(x), incumbent.acting, challenger)
             found = self.sampler.evaluate_each(key, pair, self.deciding)
-            settled, wins = self.sampler.pure(settle)(incumbent, challenger, Record.of(found))
-            return settled, {"steps": found.num_steps, "wins": wins}
+            settled = self.sampler.pure(settle)(incumbent, challenger, Record.of(found))
+            return settled, {"steps": found.num_steps}
 
         due = first | (looked > incumbent.record.mean) | self.rule.always
         incumbent, played = self.sampler.when(due, play, incumbent)
-        wins = played.get("wins", jnp.asarray(False))
-        return incumbent, wins, played.get("steps", jnp.zeros((), jnp.int32))
+        return incumbent, played.get("steps", jnp.zeros((), jnp.int32))
 
     def hand_over(
         self, actors: Actor, incumbent: Incumbent, looks: Record, active: Bool[Array, " roles"]
@@ -224,7 +220,7 @@ class Contest:
         policy, actor = incumbent.acting.policy, take(actors, 1)
         copy = actor._replace(policy=policy, memory=self.start(policy))
         actor = jax.tree.map(lambda a, b: jnp.where(less, a, b), copy, actor)
-        more = active[0] & clearly_above(take(exploring, 0), incumbent.first, 2.0)
+        more = active[0] & clearly_above(take(exploring, 0), incumbent.first)
         found = incumbent.found | more
         told["exploit/handed_over"] = less
         return put(actors, 1, actor), incumbent._replace(found=found), told
@@ -245,19 +241,15 @@ class Contest:
 
 def challenger(
     policies: ActorCritic, looks: Record, active: Bool[Array, " roles"]
-) -> tuple[Int[Array, ""], Acting, Float[Array, ""]]:
-    """The role of the policy that looked best, the policy with its way to act, and how good it
-    looked."""
+) -> tuple[Acting, Float[Array, ""]]:
+    """The policy that looked best, with its way to act, and how good it looked."""
     means = jnp.where(active[:, None], looks.mean, -jnp.inf)
     role, way = jnp.divmod(jnp.argmax(means), 2)
-    return role, Acting(take(policies, role), way == 1), jnp.max(means)
+    return Acting(take(policies, role), way == 1), jnp.max(means)
 
 
-def settle(
-    incumbent: Incumbent, challenger: Acting, found: Record
-) -> tuple[Incumbent, Bool[Array, ""]]:
-    """What a duel comes to, in which incumbent and challenger have `found` their returns; and
-    whether the challenger wins it."""
+def settle(incumbent: Incumbent, challenger: Acting, found: Record) -> Incumbent:
+    """What a duel comes to, in which incumbent and challenger have `found` their returns."""
     defended, fresh = take(found, 0), take(found, 1)
     first = incumbent.record.episodes == 0
     record = incumbent.record + defended
@@ -268,4 +260,4 @@ def settle(
         (incumbent.acting, record),
     )
     baseline = jax.tree.map(lambda a, b: jnp.where(first, a, b), defended, incumbent.first)
-    return Incumbent(acting, record, baseline, incumbent.found), wins
+    return Incumbent(acting, record, baseline, incumbent.found)

@@ -86,8 +86,8 @@ class DeepConfig(AlgorithmConfig):
     """rounds of improvement in an epoch, each followed by an evaluation; an epoch adds one policy
     to the cover and has one bonus"""
     extra_rounds: int = 0
-    """rounds more at most, in which the exploiting policy alone goes on, as long as the round
-    before has made it the incumbent"""
+    """rounds more, in which the exploiting policy alone learns, as soon as an exploring policy has
+    earned clearly more than the first policy of the run"""
     episodes: EpisodeKind = "continuing"
     """continuing: an environment goes on where the last rollout left it, until its episode ends
     (the paper's program); episodic: every rollout starts from a reset (the paper's text)"""
@@ -432,18 +432,19 @@ def ours(settings: DeepConfig) -> DeepConfig:
 
     Small epochs: a new policy for the cover every 30 updates. The exploring policy earns the bonus
     alone, so that no reward holds it back; the exploiting policy is there for the reward, learns
-    from what the cover did, goes on from the incumbent, and alone as long as that makes it the
-    best; in half of its environments it begins where episodes begin. The bonus is fitted before the
+    from what the cover did, goes on from the incumbent, and has three rounds where the exploring
+    policy has one, once that has found a reward; in half of its environments it begins where
+    episodes begin. The bonus is fitted before the
     policy is improved, as in Algorithm 1, and where observations are codes or bytes, it is paid
     once an episode for each. docs/eniac.md has what each of them brings.
     """
     return replace(
         our_sizes(settings),
         rounds=1,
-        extra_rounds=4,
+        extra_rounds=2,
         roll_in=replace(settings.roll_in, alone=0.5),
         fit_after=0,
-        exploit_from=2,
+        exploit_from=1,
         capacity=100,
         combine="bonus",
         first_visits=True,
