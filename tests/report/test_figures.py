@@ -140,6 +140,6 @@ def test_environments_have_panels_apart_and_seeds_of_several_runs_are_one_curve(
 
 def test_long_logs_are_resampled_in_pieces(monkeypatch):
     values = np.random.default_rng(0).normal(size=(4, 11))
-    whole = figures._band(values)
+    whole = figures.band(values)
     monkeypatch.setattr(figures, "_AT_ONCE", 8000)
-    np.testing.assert_array_equal(figures._band(values), whole)
+    np.testing.assert_array_equal(figures.band(values), whole)

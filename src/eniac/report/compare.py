@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -67,11 +67,12 @@ class Group:
 
     environment: str
     runs: list[RunCurves]
+    """none, if it is of files that are no runs"""
     curves: list[Curve]
     """of every seed"""
     seconds: list[dict[int, float]]
     """for every seed the seconds up to the end of each epoch of its run"""
-    ends: list[float]
+    ends: list[float] = field(default_factory=list)
     """steps at which the seeds end, or are cut, that no threshold of their run has stopped"""
 
     @property
@@ -127,9 +128,19 @@ def compare_runs(
         place: _threshold([table[name][place] for name in names], asked, len(places))
         for place in places
     }
-    notes = _notes(table, asked)
+    return compare_groups(table, thresholds, asked) | {"notes": _notes(table, asked)}
+
+
+def compare_groups(
+    table: Mapping[str, Mapping[str, Group]],
+    thresholds: Mapping[str, float | None],
+    asked: Asked,
+) -> dict[str, Any]:
+    """What `compare_runs` says, without its notes, of groups: for each method, by its name, those
+    of its environments, which all methods must have."""
+    names = list(table)
     environments = []
-    for place in places:
+    for place in next(iter(table.values())):
         finals = np.concatenate([table[name][place].final for name in names])
         levels = np.linspace(finals.min(), finals.max(), PROFILE_LEVELS)
         rows = [
@@ -152,7 +163,6 @@ def compare_runs(
         "resamples": RESAMPLES,
         "environments": environments,
         "pairs": _pairs(table, thresholds, asked),
-        "notes": notes,
     }
 
 
@@ -323,7 +333,9 @@ def _scores(group: Group, threshold: float | None, asked: Asked) -> np.ndarray:
 
 
 def _pairs(
-    table: dict[str, dict[str, Group]], thresholds: dict[str, float | None], asked: Asked
+    table: Mapping[str, Mapping[str, Group]],
+    thresholds: Mapping[str, float | None],
+    asked: Asked,
 ) -> list[dict[str, Any]]:
     scores = {
         name: [_scores(group, thresholds[place], asked) for place, group in groups.items()]

@@ -96,7 +96,7 @@ def _panel(axes: Axes, environment: str, groups: list[list[RunCurves]], metric: 
         label = "incumbent" if alone and beside is not None else name
         if len(curves) > 1:
             label += f" ({len(curves)} seeds)"
-            low, high = _band(values)
+            low, high = band(values)
             axes.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
             banded = True
             for row in values if len(curves) <= 10 else ():
@@ -107,7 +107,7 @@ def _panel(axes: Axes, environment: str, groups: list[list[RunCurves]], metric: 
     limits = {run.threshold for group in groups for run in group} - {None}
     for limit in sorted(x for x in limits if x is not None and metric == "return_mean"):
         axes.axhline(limit, color=_GREY, linestyle=":", linewidth=1.2, label=f"threshold {limit:g}")
-    _dress(axes, "environment steps of a seed", _NAMES.get(metric, metric.replace("_", " ")))
+    dress(axes, "environment steps of a seed", _NAMES.get(metric, metric.replace("_", " ")))
     axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
     axes.set_xlim(left=0)
     if len(axes.get_legend_handles_labels()[0]) > 1:
@@ -141,7 +141,7 @@ def performance_profiles(result: dict[str, Any], out: Path) -> Path:
             limit = panel["threshold"]
             axes.axvline(limit, color=_GREY, linestyle=":", label=f"threshold {limit:g}")
         metric: str = result["metric"]
-        _dress(axes, _NAMES.get(metric, metric.replace("_", " ")), "share of seeds that end above")
+        dress(axes, _NAMES.get(metric, metric.replace("_", " ")), "share of seeds that end above")
         axes.set_ylim(-0.02, 1.05)
         axes.legend(framealpha=0.85, edgecolor="none")
         axes.set_title(panel["environment"])
@@ -189,7 +189,7 @@ def short_number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The ends of the interval of the interquartile mean of `values`, [seeds, steps], at each of
     the steps. The same seeds are drawn everywhere."""
     many = max(1, _AT_ONCE // (RESAMPLES * len(values)))
@@ -203,7 +203,8 @@ def _band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([low for low, _ in found]), np.concatenate([high for _, high in found])
 
 
-def _dress(axes: Axes, x: str, y: str) -> None:
+def dress(axes: Axes, x: str, y: str) -> None:
+    """The axes of a curve, with what they show."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,11 @@ from eniac.runs.manifest import ended_well, read_manifest
 from eniac.runs.options import parse_config
 
 
-def make(run: Mapping[str, Any]) -> None:
-    """What a process is given: `make_run` of a run as plain data."""
-    make_run(Wanted.from_dict(run))
+def make(runs: Sequence[Mapping[str, Any]]) -> None:
+    """What a process is given: `make_run` of each of `runs`, as plain data, that is not done."""
+    for run in map(Wanted.from_dict, runs):
+        if not run.is_done():
+            make_run(run)
 
 
 def make_run(run: Wanted, console: Console | None = None) -> None:

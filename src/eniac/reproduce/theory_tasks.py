@@ -72,7 +72,7 @@ class TheoryTask:
     def outcome(self, run: Run, seed: int, compiled: float) -> dict[str, Any]:
         """What the file of a run says of how it went."""
         del seed, compiled
-        from eniac.reproduce.theory import outcome
+        from eniac.reproduce.theory_outcome import outcome
 
         return outcome(run)
 
@@ -96,12 +96,12 @@ GROUPS = (40, 39, 38, 36, 32)
 """Groups that the 40 states of an MDP are put into: with 40 the class is exact."""
 
 
-def budget(size: int) -> tuple[str, ...]:
+def budget_flags(size: int) -> tuple[str, ...]:
     """The flags of a run with as many samples of each kind."""
     return ("--K", str(size), "--M", str(size))
 
 
-def groups(number: int) -> tuple[str, ...]:
+def group_flags(number: int) -> tuple[str, ...]:
     """The flags of a run on a class that cannot tell apart the states of a group."""
     return ("--class-options", "num_groups", str(number))
 
@@ -130,21 +130,21 @@ def _tasks() -> Iterator[tuple[str, TheoryTask]]:
             f"random-mdp-{states}",
             TheoryTask(
                 *("growth", "RandomMDP-v0", "tabular"),
-                tuple((SAMPLE[0], budget(size)) for size in BUDGETS),
+                tuple((SAMPLE[0], budget_flags(size)) for size in BUDGETS),
                 {"num_states": states},
                 seeded=True,
             ),
         )
     for name, env in {"deep-sea-10": "DeepSea-10", "river-swim": "RiverSwim-v0"}.items():
         # As many visits make a pair known in both.
-        flags = [(*budget(size), "--m", "10") for size in SMALL_BUDGETS]
+        flags = [(*budget_flags(size), "--m", "10") for size in SMALL_BUDGETS]
         variants = tuple((which, each) for which in (SAMPLE[0], COMPUTE[0]) for each in flags)
         yield f"{name}-budgets", TheoryTask("versions", env, "tabular", variants)
     yield (
         "random-mdp-40-groups",
         TheoryTask(
             *("misspecification", "RandomMDP-v0", "aggregation"),
-            tuple((SAMPLE[0], (*groups(number), "--gamma", "0.5")) for number in GROUPS),
+            tuple((SAMPLE[0], (*group_flags(number), "--gamma", "0.5")) for number in GROUPS),
             {"num_states": 40, "num_actions": 2},
             seeded=True,
             seeds=MANY_SEEDS,
