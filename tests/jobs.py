@@ -15,6 +15,7 @@ def tell(path, note=None):
         "process": os.getpid(),
         "cores": sorted(os.sched_getaffinity(0)),
         "devices": os.environ["JAX_NUM_CPU_DEVICES"],
+        "accelerators": os.environ.get("CUDA_VISIBLE_DEVICES"),
     }
     if note is not None:
         with open(note, "a") as file:
@@ -39,17 +40,26 @@ def nothing(path):
 
 
 def count(path, until):
-    """Counts, slowly; asked to end, saves how far it is, and goes on from there when called again.
-    What was counted is in a log."""
+    """Counts, slowly, and saves every tenth number; asked to end, saves how far it is. Called
+    again it goes on from there. What was counted is in a log."""
     asked = []
     signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
+    Path(f"{path}.process").write_text(str(os.getpid()))
     saved = Path(f"{path}.saved")
     number = int(saved.read_text()) if saved.exists() else 0
     while number < until and not asked:
         number += 1
         with open(f"{path}.counted", "a") as file:
             file.write(f"{number}\n")
+        if number % 10 == 0:
+            _save(saved, number)
         time.sleep(0.02)
-    saved.write_text(str(number))
+    _save(saved, number)
     if number == until:
         Path(path).write_text("counted")
+
+
+def _save(path, number):
+    temporary = path.with_suffix(".new")
+    temporary.write_text(str(number))
+    temporary.replace(path)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from eniac.runs.export import load_policy
     from eniac.runs.load import Run, load_run
     from eniac.runs.log import TensorBoard, WandB
+    from eniac.runs.sweep import sweep
     from eniac.sampling.base import Trajectory, rollout_advantages
     from eniac.spaces import Spaces
     from eniac.training import resume, train
@@ -99,6 +100,7 @@ __all__ = [
     "resume",
     "rollout_advantages",
     "save_gif",
+    "sweep",
     "train",
 ]
 
@@ -135,6 +137,7 @@ __getattr__, __dir__ = lazy_names(
         "runs.export": ("load_policy",),
         "runs.load": ("Run", "load_run"),
         "runs.log": ("TensorBoard", "WandB"),
+        "runs.sweep": ("sweep",),
         "sampling.base": ("Trajectory", "rollout_advantages"),
         "spaces": ("Spaces",),
         "training": ("resume", "train"),

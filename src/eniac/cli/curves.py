@@ -19,8 +19,9 @@ Folders = tyro.conf.Positional[tuple[Path, ...]]
 PLOT = """Draw pictures of a run: PNG, SVG or PDF, by the ending of --out or by --format.
 
 --what curve: the learning curve. Several runs go in one figure, those that differ only in seeds in
-one curve, and every environment has a panel of its own. The line is the interquartile mean of the
-seeds, the band its 95 % bootstrap interval; dotted is the return above which seeds were to stop.
+one curve, and every environment has a panel of its own; a sweep's folder stands for its runs. The
+line is the interquartile mean of the seeds, the band its 95 % bootstrap interval; dotted is the
+return above which seeds were to stop.
 
 --what visits: where each policy of the cover went, and episodes of the incumbent.
 
@@ -109,7 +110,7 @@ def _draw(
 COMPARE = """Say which method is better by its runs, how sure that is, and what more seeds would do.
 
 Runs that differ only in their seeds are one method's; there must be two methods or more, all with
-runs in the same environments. Only the files of the runs are read.
+runs in the same environments. A sweep's folder stands for its runs. Only files are read.
 
 IQM: the mean of the seeds' last returns without the lowest and the highest quarter. success: seeds
 that were ever above the threshold. steps, seconds: medians until then; a seed that never got there
@@ -123,6 +124,7 @@ The verdict is by the probability that a seed of one method does better than one
 Examples:
   eniac compare runs/eniac runs/ppo
   eniac compare runs/eniac-0 runs/eniac-1 runs/ppo-0 runs/ppo-1 --threshold 0.9 --by steps
+  eniac compare runs/sweep
   eniac compare runs/eniac runs/ppo --steps 1000000 --out profile.pdf --json
 """
 

@@ -18,6 +18,7 @@ from eniac.lazy import resolve
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("commands:train", "Train an algorithm in an environment"),
     "resume": ("commands:resume", "Continue a run that was interrupted, or make it longer"),
+    "sweep": ("sweep:sweep", "Train many: algorithms, environments, settings and seeds"),
     "evaluate": ("reports:evaluate", "Play episodes with a run's policies and report returns"),
     "play": ("reports:play", "Draw an episode of a run's policy as a GIF"),
     "plot": ("curves:plot", "Draw learning curves, visited states or the bonus of runs"),

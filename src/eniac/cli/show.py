@@ -371,6 +371,51 @@ def runs_table(runs: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
+def plan_table(runs: Sequence[Any]) -> Table:
+    """The runs that a sweep would make, a row for all seeds of a combination."""
+    groups: dict[tuple[str, str, str], list[int]] = {}
+    for run in runs:
+        groups.setdefault(run.group, []).append(run.config.seed)
+    varied = any(setting for _, _, setting in groups)
+    table = _sweep_columns(varied)
+    table.add_column("seeds", overflow="fold")
+    for (algorithm, env, setting), seeds in groups.items():
+        told = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
+        table.add_row(*map(Text, (env, algorithm, *([setting] if varied else []))), told)
+    return table
+
+
+def sweep_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """What the runs of a sweep came to, a row for all seeds of a combination."""
+    import numpy as np
+
+    from eniac.runs.display import show_returns
+    from eniac.runs.terminal import duration
+
+    varied, judged = any(r["setting"] for r in rows), any(r["solved"] is not None for r in rows)
+    table = _sweep_columns(varied)
+    for name in ("seeds", "return", *(["solved"] if judged else []), "steps", "time"):
+        table.add_column(name, justify="right", overflow="fold")
+    table.caption = "return: mean of the last (and range); steps, time: medians"
+    for row in rows:
+        table.add_row(
+            *map(Text, (row["env"], row["algorithm"], *([row["setting"]] if varied else []))),
+            str(row["seeds"]),
+            show_returns(np.array(row["returns"], float)),
+            *(["-" if row["solved"] is None else str(row["solved"])] if judged else []),
+            f"{row['steps']:,.0f}",
+            duration(row["seconds"]),
+        )
+    return table
+
+
+def _sweep_columns(varied: bool) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("env", "algorithm", *(["setting"] if varied else [])):
+        table.add_column(name, overflow="fold")
+    return table
+
+
 def _count(number: Any) -> str:
     return f"{number:,}" if isinstance(number, int) else "?"
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from eniac.errors import ConfigError, RunError, require, require_choices
 from eniac.report.curves import Curve, RunCurves, labels, read_curves
+from eniac.report.run_list import runs_inside
 from eniac.report.statistics import (
     LEVEL,
     MOST_SEEDS,
@@ -106,7 +107,8 @@ def compare_runs(
 ) -> dict[str, Any]:
     """What can be said about the methods that made `runs`, from their files alone: plain data.
 
-    Runs that differ only in their seeds are one method's. All methods must have runs in the same
+    A folder that holds runs, such as a sweep's, stands for these. Runs that differ only in their
+    seeds are one method's. All methods must have runs in the same
     environments. `environments` has for each a row a method: interquartile mean, success, steps and
     seconds to the threshold, profile, with intervals. `pairs` has for every two methods the
     probability of improvement, the verdict and a sentence. What is infinite or not known is None.
@@ -122,7 +124,7 @@ def compare_runs(
     **Raises** `ConfigError` for what cannot be compared, `RunError` for logs that are damaged.
     """
     asked = Asked(metric, by, threshold, steps, level)
-    table = _by_method([Path(run) for run in runs], asked)
+    table = _by_method(runs_inside([Path(run) for run in runs]), asked)
     names, places = list(table), list(next(iter(table.values())))
     thresholds = {
         place: _threshold([table[name][place] for name in names], asked, len(places))

@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from eniac.errors import ConfigError, RunError
 from eniac.report.curves import RunCurves, labels, merged, read_curves
+from eniac.report.run_list import runs_inside
 from eniac.report.statistics import LEVEL, RESAMPLES, bootstrap_interval, interquartile_mean
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
@@ -41,14 +42,16 @@ def learning_curves(runs: Sequence[Path], out: Path, metric: str = "return_mean"
 
         >>> path = eniac.learning_curves([folder / "run"], folder / "curves.svg")
 
-    Runs that differ in nothing but their seeds are one curve; every environment has a panel of its
+    A folder that holds runs, such as a sweep's, stands for these. Runs that differ in nothing but
+    their seeds are one curve; every environment has a panel of its
     own. The line is the interquartile mean of the seeds, the band its 95 % bootstrap interval, thin
     lines are single seeds. A seed that has met its stop rule keeps its last value. Beside the
     return of an incumbent that of the exploiting policy is dashed; a return above which seeds were
     to stop is dotted.
     """
     check_format(out)
-    write(draw_curves([read_curves(Path(run), metric) for run in runs], metric), out)
+    folders = runs_inside([Path(run) for run in runs])
+    write(draw_curves([read_curves(run, metric) for run in folders], metric), out)
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,26 @@ def find_runs(folder: Path) -> list[dict[str, Any]]:
         if str(folder) == "runs":
             return []
         raise ConfigError(f"{folder} is not a folder. `eniac list runs` looks in runs/.")
+    found = [describe_run(path) for path in _run_folders(folder)]
+    return sorted(found, key=lambda run: (run["start"] or "", run["folder"]))
+
+
+def _run_folders(folder: Path) -> list[Path]:
     found = []
     for path, folders, files in os.walk(folder):
-        folders.sort()
         if "config.json" in files and "checkpoints" in folders:
-            found.append(describe_run(Path(path)))
+            found.append(Path(path))
             folders.clear()  # there are no runs inside a run
-    return sorted(found, key=lambda run: (run["start"] or "", run["folder"]))
+    return found
+
+
+def runs_inside(folders: Sequence[Path]) -> list[Path]:
+    """These folders, but for one that holds runs, such as a sweep's, the runs in it."""
+    found = []
+    for folder in folders:
+        inside = [] if (folder / "config.json").exists() else _run_folders(folder)
+        found += sorted(inside) or [folder]
+    return found
 
 
 def describe_run(folder: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -65,6 +66,8 @@ class Ended(NamedTuple):
     after it is gone"""
     text: str
     """the last line that it printed"""
+    host: str = ""
+    """where that was"""
 
 
 @runtime_checkable
@@ -117,7 +120,8 @@ class JobProcess:
         self._log = Path(order["log"])
         directory = order["directory"]
         # The modules that we have are also found there, where they are those of a program's folder.
-        places = {"PYTHONPATH": os.pathsep.join(sys.path), "JAX_NUM_CPU_DEVICES": "1"}
+        places = {"PYTHONPATH": os.pathsep.join(sys.path)}
+        one_core = {"JAX_NUM_CPU_DEVICES": "1", "OMP_NUM_THREADS": "1"}
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with open(self._log, "ab") as log:
             self._process = subprocess.Popen(
@@ -125,7 +129,7 @@ class JobProcess:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=os.environ | places,
+                env=os.environ | places | one_core,
                 cwd=directory if os.path.isdir(directory) else None,
                 # A terminal sends Ctrl-C to all of a group: ours is told once, by `stop`.
                 process_group=0,
@@ -137,11 +141,16 @@ class JobProcess:
             self._process.stdin.flush()
 
     def poll(self) -> Ended | None:
-        code = self._process.poll()
-        if code is None:
+        return self.wait(0)
+
+    def wait(self, seconds: float) -> Ended | None:
+        """How it ended; None if it has not within so many seconds."""
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
             return None
         self._close()
-        return Ended(code, last_line(self._log))
+        return Ended(code, last_line(self._log), socket.gethostname())
 
     def stop(self) -> None:
         if not self._asked and self._process.poll() is None:

@@ -17,16 +17,18 @@ import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import eniac
 from eniac.errors import ConfigError, EniacError, one_line
 from eniac.lazy import resolve
 from eniac.runs.lock import claim
+from eniac.runs.signals import STOPPING
 
-DONE, FAILED, REFUSED, ELSEWHERE = 0, 1, 2, 75
-"""Exit codes: the product is there; it is not; it cannot be made at all; another process is making
-it."""
+DONE, FAILED, REFUSED, UNFIT, ELSEWHERE = 0, 1, 2, 69, 75
+"""Exit codes: the product is there; it is not; it cannot be made at all; no job can be done on this
+machine; another process is making it."""
 
 
 def carry_out(order: dict[str, Any]) -> int:
@@ -35,8 +37,11 @@ def carry_out(order: dict[str, Any]) -> int:
     What goes wrong is told on standard error, in its last line.
     """
     product = Path(order["product"])
+    unfit = _unfit(order, product)
+    if unfit:
+        print(unfit, file=sys.stderr)
+        return UNFIT
     try:
-        _check(order, product)
         with claim(lock_of(product)) as ours:
             if not ours:
                 return ELSEWHERE
@@ -65,19 +70,20 @@ def lock_of(product: Path) -> Path:
     return product.with_name(product.name + ".lock")
 
 
-def _check(order: dict[str, Any], product: Path) -> None:
-    """What can differ on another machine than the one that the order is from."""
+def _unfit(order: dict[str, Any], product: Path) -> str:
+    """What is missing on this machine, if it is another one than that which the order is from."""
     host = socket.gethostname()
     if order["version"] != eniac.__version__:
-        raise ConfigError(
-            f"{host} has eniac {eniac.__version__}, and the work was given out by eniac "
+        return (
+            f"{host} has eniac {eniac.__version__}, and the work is given out by eniac "
             f"{order['version']}. Install the same version on all machines."
         )
     if not product.parent.is_dir():
-        raise ConfigError(
+        return (
             f"{host} has no folder {product.parent}. All machines need the same folder under the "
-            "same name, such as one of NFS; give one with --out."
+            "same name, by NFS for instance."
         )
+    return ""
 
 
 @contextlib.contextmanager
@@ -102,6 +108,11 @@ def _core() -> Iterator[None]:
         yield
 
 
+def _end(number: int, frame: FrameType | None) -> None:
+    """Ends what knows nothing better to do about a signal, in order: locks are let go."""
+    raise KeyboardInterrupt("Asked to end.")
+
+
 def _end_with_parent() -> None:
     """Asks this process to save and end as soon as nobody holds the other end of its input: so a
     parent that was killed, in whatever way and on whatever system, leaves nothing behind."""
@@ -118,6 +129,8 @@ def main() -> None:
         if not part:
             sys.exit(FAILED)  # nobody wants it any more
         line += part
+    for number in STOPPING:
+        signal.signal(number, _end)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     code = carry_out(json.loads(line))
     if code != DONE:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from eniac.errors import ConfigError, RunError, require
+from eniac.errors import ConfigError, EniacError, RunError, require
 from eniac.runs.board import Board
 from eniac.runs.executors import Ended, Executor, Job, Processes, Working
-from eniac.runs.job import ELSEWHERE, REFUSED, lock_of
+from eniac.runs.job import ELSEWHERE, REFUSED, UNFIT, lock_of
 from eniac.runs.lock import is_claimed
 from eniac.runs.signals import Signals
 
@@ -87,6 +87,8 @@ def execute(
             while work.goes_on(signals.caught is not None):
                 board.look()
                 time.sleep(_TICK)
+            if work.broken is not None:
+                raise work.broken
         except OSError as error:
             what = error.strerror or str(error)
             raise RunError(
@@ -135,24 +137,26 @@ class _Work:
         self._losses: Counter[Job] = Counter()
         self.failed: list[Failure] = []
         self.left: list[Job] = []
+        self.broken: EniacError | None = None
+        """why no job can be begun any more"""
         self._count()
 
     def goes_on(self, stop: bool) -> bool:
         """Notes what has ended and begins what can be begun; with `stop` only the former. Whether
         there is something left to wait for."""
-        if stop:
+        for job, working in list(self._running.items()):
+            ended = self._ask(working)
+            if ended is not None:
+                del self._running[job]
+                done = self._note(job, ended, stop or self.broken is not None)
+                self._count()
+                self._board.end(job, done)
+        if stop or self.broken:
             self.left += [*self._waiting, *self._elsewhere]
             self._waiting.clear()
             self._elsewhere.clear()
             for working in self._running.values():
                 working.stop()
-        for job, working in list(self._running.items()):
-            ended = working.poll()
-            if ended is not None:
-                del self._running[job]
-                done = self._note(job, ended, stop)
-                self._count()
-                self._board.end(job, done)
         self._look_elsewhere()
         room = 0
         if self._waiting:
@@ -161,6 +165,16 @@ class _Work:
             self._begin(self._waiting.popleft())
         self._count()
         return bool(self._running or self._waiting or self._elsewhere)
+
+    def _ask(self, working: Working) -> Ended | None:
+        try:
+            ended = working.poll()
+        except EniacError as error:
+            self.broken = self.broken or error
+            return Ended(None, str(error))
+        if ended is not None and ended.code == UNFIT:
+            self.broken = self.broken or RunError(ended.text)
+        return ended
 
     def kill(self) -> None:
         """Ends all that runs, at once."""

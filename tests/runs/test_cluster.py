@@ -1,0 +1,202 @@
+"""Jobs on a cluster of Ray's: two nodes on this machine, which die."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from eniac import ConfigError, RunError
+from eniac.runs.sweep import open_executor
+from eniac.runs.work import Job, execute
+
+pytest.importorskip("ray", reason="Ray is not installed, which is in the extra of that name")
+
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
+from ray.cluster_utils import Cluster
+
+from eniac.runs.cluster import RayCluster
+
+
+class Machines:
+    """A cluster whose head computes nothing."""
+
+    def __init__(self):
+        # The death of a machine is to be noticed soon.
+        soon = {"health_check_initial_delay_ms": 0, "health_check_failure_threshold": 6}
+        soon |= {"health_check_period_ms": 500}
+        head = {"num_cpus": 0, "include_dashboard": False, "_system_config": soon}
+        self.cluster = Cluster(initialize_head=True, head_node_args=head)
+        self.address = self.cluster.address
+        self.nodes = []
+
+    def add(self, **more):
+        self.nodes.append(self.cluster.add_node(num_cpus=1, **more))
+
+    def node_of(self, process):
+        """The node that a process of a job is on."""
+        return next(x for x in self.nodes if process in descendants(raylet_of(x)))
+
+    def lose(self, node):
+        """What the loss of a machine does: all of its processes end at once."""
+        self.nodes.remove(node)
+        for process in [raylet_of(node), *descendants(raylet_of(node))]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self.cluster.remove_node(node, allow_graceful=False)
+
+
+@pytest.fixture(scope="module")
+def machines():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        machines = Machines()
+        for _ in range(2):
+            machines.add()
+        yield machines
+        machines.cluster.shutdown()
+
+
+@pytest.fixture
+def executor(machines):
+    executor = RayCluster(machines.address)
+    yield executor
+    executor.close()
+
+
+def raylet_of(node):
+    return node.all_processes["raylet"][0].process.pid
+
+
+def parents():
+    """The parent of every process."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            found[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    return found
+
+
+def descendants(process):
+    above, found = parents(), [process]
+    for each in found:
+        found += [child for child, parent in above.items() if parent == each]
+    return found[1:]
+
+
+def make(folder, name, call="tell", **arguments):
+    product = folder / f"{name}.json"
+    return Job(name, f"jobs:{call}", {"path": str(product), **arguments}, product)
+
+
+def test_jobs_go_on_when_a_worker_and_then_a_machine_die(tmp_path, machines, executor, console):
+    jobs = [make(tmp_path, f"count-{n}", "count", until=100) for n in range(3)]
+    counted = [tmp_path / f"count-{n}.json.counted" for n in range(3)]
+    repeated = []
+
+    def disturb():
+        while not all(path.exists() and len(path.read_text()) > 60 for path in counted[:2]):
+            time.sleep(0.01)
+        first, second = (int(path.with_suffix(".process").read_text()) for path in counted[:2])
+        lost = machines.node_of(second)
+        os.kill(parents()[first], signal.SIGKILL)  # the worker that looks after the job
+        machines.lose(lost)
+        repeated.append(int(counted[1].with_suffix(".saved").read_text()))
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    outcome = execute(jobs, executor, console=console)
+    thread.join()
+    assert outcome.code == 0, console.file.getvalue()
+    assert console.file.getvalue().count("is gone") == 2
+    whole = list(range(1, 101))
+    first, second, third = ([int(x) for x in path.read_text().split()] for path in counted)
+    assert first == third == whole  # who lost the worker was asked to save
+    (saved,) = repeated
+    assert sorted(set(second)) == whole
+    assert {number for number in whole if second.count(number) > 1} <= set(
+        range(saved + 1, saved + 11)
+    )
+
+
+def test_ctrl_c_lets_jobs_of_other_machines_save(tmp_path, executor, machines, console):
+    jobs = [make(tmp_path, f"count-{n}", "count", until=100) for n in range(2)]
+    counted = tmp_path / "count-0.json.counted"
+
+    def interrupt():
+        while not counted.exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    outcome = execute(jobs, executor, workers=1, console=console)
+    thread.join()
+    assert (outcome.code, len(outcome.left)) == (130, 2)
+    assert counted.with_suffix(".saved").read_text() == counted.read_text().split()[-1]
+    assert execute(jobs[:1], executor, console=console).code == 0
+    assert counted.read_text().split() == [str(number) for number in range(1, 101)]
+
+
+def test_a_job_gets_an_accelerator_of_its_own(tmp_path, machines, console):
+    with pytest.raises(ConfigError, match=r"no machine of the cluster at .* has GPU"):
+        RayCluster(machines.address, "GPU")
+    machines.add(num_gpus=2)
+    executor = RayCluster(machines.address, "GPU")
+    try:
+        assert executor.capacity() == 2
+        job = make(tmp_path, "gpu")
+        assert execute([job], executor, console=console).code == 0
+    finally:
+        executor.close()
+        machines.lose(machines.nodes[-1])
+    assert json.loads(job.product.read_text())["accelerators"] in ("0", "1")
+
+
+def test_a_machine_without_eniac_is_told_in_a_line(tmp_path, executor, machines, console):
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_ENIAC)
+    machines.add(resources={"bare": 1}, env_vars={"PYTHONPATH": str(tmp_path)})
+    bare = RayCluster(machines.address, "bare")  # which is that one
+    with pytest.raises(RunError) as caught:
+        execute([make(tmp_path, "a"), make(tmp_path, "b")], bare, workers=1, console=console)
+    machines.lose(machines.nodes[-1])
+    assert str(caught.value) == (
+        "A machine of the cluster cannot begin a job: ModuleNotFoundError: No module named "
+        "'eniac'. Each needs the same folders, and the same eniac in the Python of its Ray: `pip "
+        "install 'eniac[ray]'`."
+    )
+
+
+WITHOUT_ENIAC = """
+import sys
+
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "eniac":
+            raise ModuleNotFoundError(f"No module named {name!r}")
+
+sys.meta_path.insert(0, Without())
+"""
+
+
+def test_a_cluster_that_cannot_be_reached_is_told_in_a_line(monkeypatch):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(ConfigError, match=f"no Ray cluster answers at {nobody}: .*`ray start"):
+        RayCluster(nobody)
+    for address in ("nonsense", "ray://here:1", "a/b:1"):
+        with pytest.raises(ConfigError, match="it must be HOST:PORT or auto"):
+            RayCluster(address)
+    with (
+        pytest.raises(ConfigError, match=r"address is '.*', which is only for Ray: --executor"),
+        open_executor("processes", address=nobody),
+    ):
+        pass
