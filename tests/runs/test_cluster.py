@@ -1,67 +1,30 @@
 """Jobs on a cluster of Ray's: two nodes on this machine, which die."""
 
-import contextlib
 import json
 import os
 import signal
 import socket
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from eniac import ConfigError, RunError
+from eniac.runs.cluster import RayCluster
 from eniac.runs.sweep import open_executor
 from eniac.runs.work import Job, execute
+from machines import Machines, parents
 
 pytest.importorskip("ray", reason="Ray is not installed, which is in the extra of that name")
-
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-
-from ray.cluster_utils import Cluster
-
-from eniac.runs.cluster import RayCluster
-
-
-class Machines:
-    """A cluster whose head computes nothing."""
-
-    def __init__(self):
-        # The death of a machine is to be noticed soon.
-        soon = {"health_check_initial_delay_ms": 0, "health_check_failure_threshold": 6}
-        soon |= {"health_check_period_ms": 500}
-        head = {"num_cpus": 0, "include_dashboard": False, "_system_config": soon}
-        self.cluster = Cluster(initialize_head=True, head_node_args=head)
-        self.address = self.cluster.address
-        self.nodes = []
-
-    def add(self, **more):
-        self.nodes.append(self.cluster.add_node(num_cpus=1, **more))
-
-    def node_of(self, process):
-        """The node that a process of a job is on."""
-        return next(x for x in self.nodes if process in descendants(raylet_of(x)))
-
-    def lose(self, node):
-        """What the loss of a machine does: all of its processes end at once."""
-        self.nodes.remove(node)
-        for process in [raylet_of(node), *descendants(raylet_of(node))]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        self.cluster.remove_node(node, allow_graceful=False)
 
 
 @pytest.fixture(scope="module")
 def machines():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-        machines = Machines()
-        for _ in range(2):
-            machines.add()
-        yield machines
-        machines.cluster.shutdown()
+    machines = Machines()
+    for _ in range(2):
+        machines.add()
+    yield machines
+    machines.close()
 
 
 @pytest.fixture
@@ -69,26 +32,6 @@ def executor(machines):
     executor = RayCluster(machines.address)
     yield executor
     executor.close()
-
-
-def raylet_of(node):
-    return node.all_processes["raylet"][0].process.pid
-
-
-def parents():
-    """The parent of every process."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            found[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
-    return found
-
-
-def descendants(process):
-    above, found = parents(), [process]
-    for each in found:
-        found += [child for child, parent in above.items() if parent == each]
-    return found[1:]
 
 
 def make(folder, name, call="tell", **arguments):

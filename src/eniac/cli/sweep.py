@@ -11,9 +11,9 @@ import tyro
 from rich.console import Console
 
 from eniac.cli.commands import Flag, parse
-from eniac.cli.options import parse_config
 from eniac.cli.show import plan_table, sweep_table
 from eniac.errors import ConfigError, shown
+from eniac.runs.options import parse_config
 from eniac.runs.proposals import in_shell
 
 if TYPE_CHECKING:
