@@ -57,6 +57,8 @@ def test_the_tutorials_run_in_short(tmp_path, monkeypatch):
     opened = program("sparse_reward")(next(out), tried, "DeepSea-3", seeds=1, steps=1, **SHORT)
     assert opened == {"ppo": 0, "eniac": 0}
     assert program("certificate")(next(out), env="DeepSea-4") == pytest.approx(0, abs=1e-6)
+    found = program("hundred_runs")(next(out), depths=[3], seeds=1)
+    assert found == {"spi": [1], "eniac-spi-sample": [1]}
 
 
 @pytest.mark.slow

@@ -10,10 +10,15 @@ import time
 import pytest
 
 from eniac import ConfigError, RunError
+from eniac.runs.checkpoint import epoch_of, list_checkpoints
 from eniac.runs.cluster import RayCluster
-from eniac.runs.sweep import open_executor
+from eniac.runs.executors import Processes, open_executor
+from eniac.runs.manifest import read_manifest
+from eniac.runs.plan import plan
+from eniac.runs.sweep import run_sweep
 from eniac.runs.work import Job, execute
 from machines import Machines, parents
+from processes import assert_same_run
 
 pytest.importorskip("ray", reason="Ray is not installed, which is in the extra of that name")
 
@@ -143,3 +148,64 @@ def test_a_cluster_that_cannot_be_reached_is_told_in_a_line(monkeypatch):
         open_executor("processes", address=nobody),
     ):
         pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["eniac", "ppo", "eniac-spi-sample"])
+def test_a_sweep_on_machines_that_die_equals_one_that_nothing_befell(
+    tmp_path, machines, executor, console, algorithm
+):
+    """All bytes of logs and policies; and what was saved is not computed again."""
+    runs = plan(algorithm, "DeepSea-3", SMALL[algorithm], seeds=4)
+    processes, cluster = tmp_path / "processes", tmp_path / "cluster"
+    assert run_sweep(runs, processes, Processes(), console=console).code == 0
+    while len(machines.nodes) < 2:
+        machines.add()
+    saved = {}
+
+    def disturb():
+        first = writing(cluster, saved)
+        os.kill(parents()[first], signal.SIGKILL)  # the worker that looks after it
+        machines.lose(machines.node_of(writing(cluster, saved)))
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    assert run_sweep(runs, cluster, executor, console=console).code == 0
+    thread.join()
+    assert len(saved) == 2
+    assert console.file.getvalue().count("is gone") == 2
+    for run in runs:
+        assert_same_run(processes / run.name, cluster / run.name, SMALL[algorithm]["epochs"])
+        sessions = read_manifest(cluster / run.name)["sessions"]
+        assert len(sessions) == (2 if run.name in saved else 1)
+        assert sessions[-1]["from_epoch"] >= saved.get(run.name, 0)
+        timed = (cluster / run.name / "timings.jsonl").read_text().splitlines()
+        assert [json.loads(line)["epoch"] for line in timed] == list(
+            range(1, SMALL[algorithm]["epochs"] + 1)
+        )
+
+
+COVERED = {"num_envs": 4, "rollout_length": 8, "updates_per_round": 1, "hidden": [4], "rounds": 1}
+COVERED |= {"visit_steps": 16, "visit_envs": 4, "capacity": 400, "evaluation.episodes": 2}
+SMALL = {
+    "eniac": COVERED
+    | {"bonus.outer": 40, "bonus.inner": 5, "bonus.buffer_batch": 8, "bonus.query_batch": 4}
+    | {"epochs": 60},
+    "ppo": {name: COVERED[name] for name in ("num_envs", "rollout_length", "hidden")}
+    | {"epochs": 150, "evaluation.episodes": 2},
+    "eniac-spi-sample": {"epochs": 30, "N": 30, "T": 2, "K": 50, "M": 50, "m": 5.0},
+}
+
+
+def writing(folder, saved):
+    """The process of a run that has saved some epochs and is not among `saved`, which it joins
+    with how many these are."""
+    until = time.monotonic() + 300
+    while time.monotonic() < until:
+        for lock in folder.glob("*/writer.json"):
+            found = list_checkpoints(lock.parent / "checkpoints")
+            if lock.parent.name not in saved and found and epoch_of(found[0]) >= 5:
+                saved[lock.parent.name] = epoch_of(found[0])
+                return json.loads(lock.read_text())["process"]
+        time.sleep(0.01)
+    raise AssertionError("no run is under way")

@@ -108,7 +108,8 @@ def sweep(rest: list[str]) -> int:
             num = f"{len(runs)} run{'s' * (len(runs) > 1)}"
             console.print(f"{num} in {folder}; nothing was run.", highlight=False, soft_wrap=True)
             return 0
-        from eniac.runs.sweep import open_executor, results, run_sweep, table
+        from eniac.runs.executors import open_executor
+        from eniac.runs.sweep import results, run_sweep, table
 
         with open_executor(executor, address, accelerator) as open_one:
             outcome = run_sweep(runs, folder, open_one, workers=workers, console=console)

@@ -13,13 +13,16 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import eniac
 from eniac.cores import num_cores
+from eniac.errors import ConfigError, require
+
+ExecutorName = Literal["processes", "ray"]
 
 _LAST = 2**14
 """Bytes at the end of a log in which the last line is looked for."""
@@ -168,6 +171,29 @@ class JobProcess:
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
+
+
+@contextlib.contextmanager
+def open_executor(
+    name: str = "processes", address: str | None = None, accelerator: str | None = None
+) -> Iterator[Executor]:
+    """The executor of that name, closed afterwards."""
+    require(name in ("processes", "ray"), "executor", name, "processes or ray")
+    if name == "processes":
+        for what, value in (("address", address), ("accelerator", accelerator)):
+            if value is not None:
+                raise ConfigError(
+                    f"{what} is {value!r}, which is only for Ray: --executor ray, or leave it out."
+                )
+        yield Processes()
+        return
+    from eniac.runs.cluster import RayCluster
+
+    cluster = RayCluster("auto" if address is None else address, accelerator)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
 
 
 def last_line(log: Path) -> str:

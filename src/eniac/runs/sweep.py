@@ -8,12 +8,11 @@ OUT/logs/NAME.log        what it printed
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -22,7 +21,7 @@ import eniac
 from eniac.errors import ConfigError, RunError, require
 from eniac.runs.config import Config
 from eniac.runs.engine import resume, train
-from eniac.runs.executors import Executor, Job, Processes
+from eniac.runs.executors import Executor, ExecutorName, Job, open_executor
 from eniac.runs.files import write_json
 from eniac.runs.folder import has_begun
 from eniac.runs.identity import flat_fields
@@ -33,8 +32,6 @@ from eniac.runs.reading import METRICS, TIMINGS, last_records, read_json, read_j
 from eniac.runs.work import Outcome, execute
 
 DEFINITION = "sweep.json"
-
-ExecutorName = Literal["processes", "ray"]
 
 
 def sweep(
@@ -89,29 +86,6 @@ def sweep(
             f"{failure.text.rstrip('.')}. What it said is in {failure.job.log_file}."
         )
     return results(runs, out)
-
-
-@contextlib.contextmanager
-def open_executor(
-    name: str = "processes", address: str | None = None, accelerator: str | None = None
-) -> Iterator[Executor]:
-    """The executor of that name, closed afterwards."""
-    require(name in ("processes", "ray"), "executor", name, "processes or ray")
-    if name == "processes":
-        for what, value in (("address", address), ("accelerator", accelerator)):
-            if value is not None:
-                raise ConfigError(
-                    f"{what} is {value!r}, which is only for Ray: --executor ray, or leave it out."
-                )
-        yield Processes()
-        return
-    from eniac.runs.cluster import RayCluster
-
-    cluster = RayCluster("auto" if address is None else address, accelerator)
-    try:
-        yield cluster
-    finally:
-        cluster.close()
 
 
 def run_sweep(
