@@ -1,9 +1,10 @@
-"""A policy that leaves the environment it was trained in: learned here, used in another process.
+"""A policy that leaves the environment it was trained in: learned here, used in other processes.
 
     python examples/leave_the_library.py [FOLDER]
 
-A ball rolls on a line and is to be brought back to the middle. The second process knows neither
-the class below nor this file; it has the folder.
+A ball rolls on a line and is to be brought back to the middle. The other processes know neither
+the class below nor this file; they have the folder. The first has eniac, the second onnxruntime
+(`pip install 'eniac[onnx]'`), and needs neither eniac nor JAX.
 """
 
 import subprocess
@@ -31,23 +32,33 @@ class Ball(gymnasium.Env):
         return self.ball.astype(np.float32), float(-(place**2)), False, False, {}
 
 
-ELSEWHERE = """
+WITH_ENIAC = """
 import sys, eniac
-print(eniac.load(sys.argv[1]).predict([0.1, 0.0]))
+print(eniac.load(sys.argv[1] + "/agent").predict([0.1, 0.0]))
+"""
+
+WITH_ONNX = """
+import sys, numpy, onnxruntime
+session = onnxruntime.InferenceSession(sys.argv[1] + "/onnx/policy.onnx")
+print(session.run(["action"], {"observation": numpy.float32([[0.1, 0.0]])})[0][0])
 """
 
 
-def main(out: Path, epochs: int = 5, horizon: int = 100, **settings: object) -> str:
-    """Trains, saves the agent in the folder `out`; returns what another process does with it."""
+def main(out: Path, epochs: int = 5, horizon: int = 100, **settings: object) -> list[float]:
+    """Trains, writes the agent and its graph to the folder `out`, and returns the action for one
+    observation: here, and as the other processes have it."""
     agent = eniac.PPO(Ball, horizon=horizon, num_envs=10, **settings)
     agent.learn(epochs=epochs)
-    here = agent.predict(np.array([0.1, 0.0]))
-    agent.save(out)
-    command = [sys.executable, "-c", ELSEWHERE, str(out)]
-    there = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    print(f"return {agent.evaluate(20)['return_mean']:.1f}; action here {here}, elsewhere {there}")
-    assert there == str(here)
-    return there
+    agent.save(out / "agent")
+    agent.export(out / "onnx", format="onnx")
+    actions = [float(agent.predict([0.1, 0.0])[0])]
+    for program in (WITH_ENIAC, WITH_ONNX):
+        command = [sys.executable, "-c", program, str(out)]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        actions.append(float(said.strip("[]\n")))
+    print(f"return {agent.evaluate(20)['return_mean']:.1f}; action here, with eniac, with ONNX:")
+    print(*actions)
+    return actions
 
 
 if __name__ == "__main__":

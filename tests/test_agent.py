@@ -203,6 +203,7 @@ def test_without_a_rule_it_learns_for_a_while_and_ends_when_the_cover_is_full(to
         ({"seconds": 0}, "seconds is 0; it must be more than 0"),
         ({"until": "solved"}, "until is 'solved'; it must be a number"),
         ({"callback": 3}, "callback is 3; it must be a function"),
+        ({"progress": 3}, "progress is 3; it must be true or false"),
         ({"out": ""}, "the folder is ''; it must be a path"),
     ],
 )
@@ -415,8 +416,10 @@ def test_a_loaded_agent_predicts_without_the_environment_in_another_process(lear
     assert actions == agent.predict(seen).tolist()
     assert records == 2
     assert "was loaded without its environment" in refused
+    assert refused.endswith("give it to eniac.load(folder, env).")
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_evaluation_has_an_interval_and_leaves_the_learning_alone(learned):
     agent, folder = learned
     found = agent.evaluate(4)
@@ -425,8 +428,12 @@ def test_evaluation_has_an_interval_and_leaves_the_learning_alone(learned):
     assert (found["episodes"], found["length_mean"]) == (4, 4.0)
     assert agent.evaluate(1)["interval"] is None
     assert same(eniac.load(folder, dict_env()).learn(epochs=1), agent)
-    with pytest.raises(eniac.ConfigError, match=r"episodes is 0; it must be 1 or more"):
-        agent.evaluate(0)
+    for wrong, words in [
+        ({"episodes": 0}, "^episodes is 0; it must be 1 or more"),
+        ({"deterministic": "no"}, "deterministic is 'no'; it must be True, False or None"),
+    ]:
+        with pytest.raises(eniac.ConfigError, match=words):
+            agent.evaluate(**wrong)
 
 
 def test_observations_in_a_dict(learned):
@@ -506,6 +513,10 @@ def test_a_closed_environment_is_told_in_a_line():
     with pytest.raises(eniac.RunError, match="it is closed"):
         agent.learn(epochs=1)
     assert agent.epochs == 0
+    copies = gymnasium.vector.SyncVectorEnv([Places] * 2)
+    copies.close()
+    with pytest.raises(eniac.ConfigError, match="SyncVectorEnv was closed already; give an open"):
+        eniac.PPO(copies, **TINY | {"horizon": None})
 
 
 def test_eniac_has_a_cover_an_incumbent_and_a_bonus(tmp_path):

@@ -151,6 +151,13 @@ def test_the_site_fetches_nothing(site):
     assert kept == {".png"}
 
 
+def test_nothing_of_a_formula_is_left_as_it_was_typed(site):
+    pages = {page.name: page.read_text() for page in site.rglob("*.html")}
+    assert sum(text.count("<math") for text in pages.values()) > 300
+    left = {name: re.findall(r"<m\w+>\\[^<]*|\$[^$<]*\\\w+", text) for name, text in pages.items()}
+    assert not {name: found for name, found in left.items() if found}
+
+
 def test_the_reference_has_every_name_and_every_command(site):
     python = (site / "reference" / "python.html").read_text()
     missing = {name for name in eniac.__all__ if f'id="eniac.{name}"' not in python}

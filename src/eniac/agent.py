@@ -162,6 +162,7 @@ class Agent:
         built, program = self._open()
         config = self._with_rules(built.config, steps, epochs, seconds, until)
         callbacks = _callbacks(callback)
+        progress = conform(bool, progress, "progress")
         folder = None if out is None else store.check_folder(out, self._run)
         if folder is not None and self._states is not None:
             self.save(folder)
@@ -241,13 +242,9 @@ class Agent:
         """
         acting, spaces = self._judged()
         rows, num = read(spaces.observation, observations, "the observation")
-        if not (deterministic is None or isinstance(deterministic, bool | np.bool_)):
-            raise ConfigError(
-                f"deterministic is {shown(deterministic)}; it must be True, False or None."
-            )
+        how = acting.acts(_one_way(deterministic))
         key = jax.random.fold_in(jax.random.key(self._config.seed), self._draws)
         self._draws += 1
-        how = acting.acts(None if deterministic is None else bool(deterministic))
         emitted = _act(how, how.noise(key, (1 if num is None else num,)), rows)
         actions = np.asarray(emitted)
         return to_env(spaces.action, actions[0] if num is None else actions)
@@ -265,11 +262,13 @@ class Agent:
         episodes. `deterministic` is as in `predict`; None is as it was judged best.
         """
         episodes, seed = conform(int, episodes, "episodes"), conform(int, seed, "seed")
+        require(1 <= episodes < 2**31, "episodes", episodes, "1 or more, and below 2**31")
         require(0 <= seed < 2**31, "seed", seed, "in 0..2**31 - 1")
+        how = _one_way(deterministic)
         from eniac.report.statistics import mean_interval  # with SciPy, which takes a while
 
         built, _ = self._open()
-        acting = self._judged()[0].acts(deterministic)
+        acting = self._judged()[0].acts(how)
         evaluation = Evaluation(episodes, built.config.evaluation.horizon)
         key = jax.random.fold_in(jax.random.key(seed), self._config.seed)
         with judge(built.env, evaluation) as judged:
@@ -317,7 +316,7 @@ class Agent:
             >>> len(agent.cover)
             1
 
-        None where an algorithm has no cover, or one of mixtures.
+        There are none where an algorithm has no cover, or one of mixtures.
         """
         policies = self._open()[0].learner.policies(self._state())
         return [acting for name, acting in policies.items() if name.startswith("cover:")]
@@ -536,6 +535,13 @@ def _callbacks(given: Any) -> list[Callback]:
                 f"callback is {shown(each)}; it must be a function, or some in a list."
             )
     return found
+
+
+def _one_way(deterministic: Any) -> bool | None:
+    """How to act: by the most likely actions, by random ones, or (None) as it was judged best."""
+    if deterministic is None or isinstance(deterministic, bool | np.bool_):
+        return None if deterministic is None else bool(deterministic)
+    raise ConfigError(f"deterministic is {shown(deterministic)}; it must be True, False or None.")
 
 
 def _many(num: int | None) -> str:

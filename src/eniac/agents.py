@@ -16,7 +16,7 @@ from eniac.algorithms import ALGORITHMS, find_algorithm
 from eniac.errors import CheckpointError, ConfigError, EniacError, require, shown
 from eniac.provable.policies import TablePolicy
 from eniac.runs.cache import prepare_jax
-from eniac.runs.config import Built, Config
+from eniac.runs.config import GIVEN, Built, Config
 from eniac.runs.dataclass_io import conform
 from eniac.runs.export import Exported, holds_policy, load_exported
 from eniac.runs.identity import changed, made_with
@@ -100,13 +100,14 @@ def load(folder: Any, env: Any = None, *, seed: int | None = None) -> Agent:
     except ConfigError as error:
         if env is not None or not (folder / "policy").is_dir():
             raise
-        agent = _without_state(
-            config,
-            load_exported(folder / "policy" / f"seed-{number}"),
-            last_session(folder),
+        why = (
             f"{folder} was loaded without its environment, which is needed for this: give it to "
-            f"eniac.load(folder, env). ({error})",
+            "eniac.load(folder, env)."
         )
+        if not config.env.startswith(GIVEN):
+            why += f" ({error})"
+        exported = load_exported(folder / "policy" / f"seed-{number}")
+        agent = _without_state(config, exported, last_session(folder), why)
         _read_logs(agent, folder, number)
         return agent
     if env is not None:

@@ -69,7 +69,7 @@ def raised(error: BaseException, doing: str) -> Fault:
             f"lost a process in {doing}() ({type(error).__name__}): one of its workers has crashed "
             "or was killed, for instance for want of memory."
         )
-    return Fault(f"raised {one_line(error)} in {doing}(){_at(_place_of(error))}.")
+    return Fault(f"raised {one_line(error).removesuffix('.')} in {doing}(){_at(_place_of(error))}.")
 
 
 def wrong_step(came: str) -> Fault:

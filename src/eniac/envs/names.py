@@ -430,6 +430,8 @@ def _from_ready(
         return _from_pool(name, given, horizon, observation_keys)
     if isinstance(given, gymnasium.vector.VectorEnv):
         _refuse_horizon(name, horizon)
+        if given.unwrapped.closed:
+            raise ConfigError(f"{name} was closed already; give an open one, or what makes one.")
         return VectorEnvSource(
             name,
             lambda _: given,
