@@ -204,7 +204,7 @@ def test_seconds_that_are_not_known_are_not_made_up(tmp_path, better):
 def test_what_cannot_be_compared_is_refused(tmp_path, better, worse):
     with pytest.raises(ConfigError, match="Which runs"):
         compare_runs([])
-    with pytest.raises(ConfigError, match=r"1 run of one method were given, eniac; two methods"):
+    with pytest.raises(ConfigError, match=r"1 run of one method, eniac; two methods"):
         compare_runs([better])
     with pytest.raises(ConfigError, match=r"seed 0 of eniac on Chain-4 is in .* Leave one"):
         compare_runs([better, better, worse])

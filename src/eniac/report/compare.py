@@ -185,7 +185,7 @@ def _by_method(folders: Sequence[Path], asked: Asked) -> dict[str, dict[str, Gro
     names = labels(methods)
     if len(names) < 2:
         raise ConfigError(
-            f"{len(folders)} run{'s' * (len(folders) > 1)} of one method were given, {names[0]}; "
+            f"{len(folders)} run{'s' * (len(folders) > 1)} of one method, {names[0]}; "
             "two methods or more can be compared, which differ in algorithm or settings."
         )
     _same_environments(dict(zip(names, of_method, strict=True)))
