@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from eniac.report.diagnose import Diagnosis, diagnose_run
     from eniac.report.evaluate import evaluate_run
     from eniac.report.figures import learning_curves
+    from eniac.report.page.write import write_report
     from eniac.report.play import play_episode, save_gif
     from eniac.runs.config import Config, Evaluation
     from eniac.runs.engine import Result
@@ -102,6 +103,7 @@ __all__ = [
     "save_gif",
     "sweep",
     "train",
+    "write_report",
 ]
 
 AGENTS = (
@@ -131,6 +133,7 @@ __getattr__, __dir__ = lazy_names(
         "report.diagnose": ("Diagnosis", "diagnose_run"),
         "report.evaluate": ("evaluate_run",),
         "report.figures": ("learning_curves",),
+        "report.page.write": ("write_report",),
         "report.play": ("play_episode", "save_gif"),
         "runs.config": ("Config", "Evaluation"),
         "runs.engine": ("Result",),

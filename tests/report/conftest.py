@@ -2,13 +2,16 @@
 
 import dataclasses
 import json
+import shutil
 from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from eniac import Config, Run
+from eniac import Config, Run, load_run
 from eniac.algorithms import ALGORITHMS
 from eniac.runs.checkpoint import Checkpoint, save_checkpoint
 from eniac.runs.files import write_json
@@ -81,3 +84,33 @@ def run_of(tmp_path_factory):
         return made[name]
 
     return get
+
+
+@pytest.fixture(scope="session")
+def kept_car(run_of, tmp_path_factory):
+    """The folder of a run of four epochs, of whose checkpoints the first and the last were kept.
+    Its bonus is not 0."""
+    folder = tmp_path_factory.mktemp("kept") / "run"
+    shutil.copytree(run_of("car").path, folder)
+    old = load_run(folder)
+    bias = old.states.bonus.f.head.bias
+    states = eqx.tree_at(lambda s: s.bonus.f.head.bias, old.states, bias + 0.1)
+    for epoch in (1, 4):
+        epochs = np.full(2, epoch)
+        progress = Progress(epochs, 100 * epochs, np.zeros(2), np.zeros(2), 1.0)
+        saved = Checkpoint(states, progress, {}, Origin("run", "settings", {}))
+        save_checkpoint(folder / "checkpoints", saved, keep=9)
+    records = [
+        {
+            "epoch": n,
+            "round": 1,
+            "seed": seed,
+            "env_steps": 100 * n,
+            "return_mean": float(n),
+            "explore/bonus_decides": 0.5,
+        }
+        for n in (1, 2, 3, 4)
+        for seed in (0, 1)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in records))
+    return folder

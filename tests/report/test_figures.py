@@ -7,7 +7,8 @@ from PIL import Image
 
 from eniac import ConfigError, learning_curves
 from eniac.report import figures
-from eniac.report.figures import on_a_common_grid, short_number
+from eniac.report.figures import on_a_common_grid
+from eniac.report.numbers import short_number
 from eniac.report.statistics import bootstrap_interval, interquartile_mean
 from fake_runs import write_run
 

@@ -1,9 +1,7 @@
 """The data of the paper's Figures 2 and 3, and their pictures."""
 
 import json
-import shutil
 
-import equinox as eqx
 import numpy as np
 import pytest
 from PIL import Image
@@ -15,31 +13,12 @@ from eniac.report import figure3
 from eniac.report.figure2 import CELLS, draw_figure2, figure2_data
 from eniac.report.figure3 import curvature, draw_figure3, figure3_data, variation
 from eniac.report.pictures import NoPicture
-from eniac.runs.checkpoint import Checkpoint, save_checkpoint
-from eniac.runs.identity import Origin
 from eniac.runs.load import kept_checkpoints
-from eniac.runs.progress import Progress
 
 
-@pytest.fixture(scope="module")
-def car(run_of, tmp_path_factory):
-    """A run of four epochs, of whose checkpoints the first and the last were kept."""
-    folder = tmp_path_factory.mktemp("figures") / "run"
-    shutil.copytree(run_of("car").path, folder)
-    old = load_run(folder)
-    bent = old.states.bonus.f.head.bias + 0.1  # so that the bonus is not 0
-    states = eqx.tree_at(lambda s: s.bonus.f.head.bias, old.states, bent)
-    for epoch in (1, 4):
-        epochs = np.full(2, epoch)
-        progress = Progress(epochs, 100 * epochs, np.zeros(2), np.zeros(2), 1.0)
-        saved = Checkpoint(states, progress, {}, Origin("run", "settings", {}))
-        save_checkpoint(folder / "checkpoints", saved, keep=9)
-    records = [
-        {"epoch": n, "round": 1, "seed": 1, "env_steps": 100 * n, "explore/bonus_decides": 0.5}
-        for n in (1, 2, 3, 4)
-    ]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in records))
-    return load_run(folder)
+@pytest.fixture
+def car(kept_car):
+    return load_run(kept_car)
 
 
 def test_the_states_of_all_kept_checkpoints_can_be_had(car):

@@ -1,4 +1,4 @@
-"""Commands that draw and compare runs. Heavy modules are imported when a command is run."""
+"""Commands that draw, compare and report runs. Heavy modules are imported when a command is run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 import tyro
 from rich.console import Console
 
-from eniac.cli.commands import Flag, command
+from eniac.cli.commands import Flag, command, parse
 from eniac.cli.reports import at_least, open_run, show_warnings
 from eniac.cli.show import comparison_tables
 from eniac.errors import ConfigError, require
@@ -179,3 +179,69 @@ def compare(
     if out is not None:
         console.print(f"The figure is in {out}", highlight=False, markup=False, soft_wrap=True)
     return 0
+
+
+REPORT = """Write a page about runs or results: one HTML file to open in any browser, to keep or to
+send. It needs no network and no server, and runs no code but its own.
+
+FOLDERS are runs, folders that have some in them (a sweep's), and folders of results.
+
+On the page: curves to point at, and to switch on and off; how the methods compare; where the
+policies go and what the bonus says, epoch by epoch; the policies of the cover; the claims of a
+folder of results; the certificate of a provable run; what `eniac diagnose` says; every setting, and
+the commands that run it again. All numbers are those of the commands. What could not be shown is
+told at its end, and here.
+
+The bonus and the exploiting policy of earlier epochs are known if their checkpoints were kept:
+train with --checkpoint-every 1 --keep 100.
+
+Examples:
+  eniac report runs/sea
+  eniac report runs/eniac runs/ppo --out both.html
+  eniac report runs --in-detail 0
+  eniac report results --out results.html
+"""
+
+
+def write_report(rest: list[str]) -> int:
+    """`eniac report`."""
+
+    def report(
+        folders: Folders,
+        /,
+        out: Path | None = None,
+        seed: int | None = None,
+        episodes: int = 20,
+        in_detail: int = 4,
+        metric: str = "return_mean",
+    ) -> int:
+        """Writes a page.
+
+        Args:
+            folders: Folders of runs, or of results.
+            out: The page, a name that ends in .html. None: report.html in the run's folder, or here
+                if there are several.
+            seed: Which of a run's seeds to look into. None: the first.
+            episodes: Episodes of each policy of a cover.
+            in_detail: Of how many runs to look into the checkpoints, one a method and environment:
+                policies, bonus, certificate, checks. 0: none, which takes seconds.
+            metric: What the curves show, any number that stands in metrics.jsonl.
+        """
+        from eniac.report.page.write import write_report
+
+        console = Console(stderr=True)
+        with console.status("") as status:
+            made = write_report(
+                folders,
+                out,
+                seed=seed,
+                episodes=episodes,
+                in_detail=in_detail,
+                metric=metric,
+                say=lambda text: status.update(f"{text} ..."),
+            )
+        show_warnings(made.problems)
+        print(f"The page is in {made.path} ({made.path.stat().st_size / 1e6:.2g} MB)")
+        return 0
+
+    return parse(report, "report", REPORT, rest)

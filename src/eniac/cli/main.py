@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "play": ("reports:play", "Draw an episode of a run's policy as a GIF"),
     "plot": ("curves:plot", "Draw learning curves, visited states or the bonus of runs"),
     "compare": ("curves:compare", "Say which method is better by its runs, and how sure that is"),
+    "report": ("curves:write_report", "Write a page about runs or results: one HTML file, offline"),
     "cover": ("reports:cover", "Show the policies of a run's cover: weight, return, coverage"),
     "audit-bonus": ("reports:audit_bonus", "Check that a run's bonus knows what was visited"),
     "diagnose": ("reports:diagnose", "Say what is the matter with a run, and what to try"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -210,15 +210,7 @@ _VERDICTS = {"good": "green", "look": "yellow", "bad": "bold red", "unknown": "d
 
 def comparison_tables(result: dict[str, Any]) -> Iterator[Table]:
     """What `compare_runs` returned: a table for each environment, and its performance profile."""
-
-    def between(ends: Sequence[float | None], form: Callable[[float], str]) -> str:
-        low, high = ("-" if end is None else form(_rounded(end)) for end in ends)
-        return "" if low == high == "-" else f" [{low}, {high}]"
-
-    def time(row: dict[str, Any] | None, form: Callable[[float], str]) -> str:
-        if row is None or row["median"] is None:
-            return "-"
-        return form(row["median"]) + between(row["interval"], form)
+    from eniac.report.compare import shown_row
 
     for place in result["environments"]:
         limit = place["threshold"]
@@ -241,19 +233,9 @@ def comparison_tables(result: dict[str, Any]) -> Iterator[Table]:
         for name in names:
             table.add_column(name, justify="right")
         for row in place["methods"]:
-            cells = [_short(row["iqm"]) + between(row["iqm_interval"], _short)]
-            if limit is None:
-                cells.insert(0, str(row["seeds"]))
-            else:
-                done = row["success"]
-                share = between(done["interval"], lambda x: f"{x:.2g}")
-                cells += [
-                    f"{done['count']}/{row['seeds']}{share}",
-                    time(row["steps_to_threshold"], _steps),
-                    time(row["seconds_to_threshold"], _short),
-                ]
+            cells = shown_row(row)
             # As text: brackets would be read as markup.
-            table.add_row(*map(Text, (row["method"], *cells)))
+            table.add_row(*map(Text, (row["method"], *(cells[name] for name in names))))
         yield table
         profile = Table(title="share of seeds that end above", title_justify="left", **_PLAIN)
         profile.add_column("", overflow="fold")
@@ -267,22 +249,6 @@ def comparison_tables(result: dict[str, Any]) -> Iterator[Table]:
 
 
 _PLAIN: dict[str, Any] = {"box": SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
-
-
-def _short(value: float) -> str:
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def _rounded(end: float) -> float:
-    """The end of an interval with the digits that matter."""
-    return float(f"{end:.2g}") if abs(end) < 10 or abs(end) >= 1000 else end
-
-
-def _steps(value: float) -> str:
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.3g}"
 
 
 def env_table() -> Group:
@@ -427,17 +393,14 @@ def _local_time(start: str | None) -> str:
         return start or ""
 
 
-_SECTIONS = {
-    "gap": ("The gap to the optimum", ("gap", "")),
-    "parts": ("Its parts, whose means add up to the outer mixture's gap", ("mean", "largest")),
-    "grounds": ("What the bounds rest on: totals, or the largest of all epochs", ("found", "")),
-}
 _STYLE = {"holds": "green", "fails": "red", "vacuous": "yellow"}
 
 
 def certificate_tables(certificate: Certificate) -> Iterator[Table]:
     """Term, measured, bound, verdict, where in the paper; a table for each section."""
-    for section, (title, headings) in _SECTIONS.items():
+    from eniac.report.certificate import SECTIONS
+
+    for section, (title, headings) in SECTIONS.items():
         table = Table(title=title, title_justify="left", title_style="bold")
         table.box, table.pad_edge, table.padding = SIMPLE_HEAD, False, (0, 0, 0, 1)
         table.add_column("term", min_width=22)

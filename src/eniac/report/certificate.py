@@ -18,6 +18,13 @@ from eniac.runs.load import Run
 from eniac.runs.program import take_seed
 from eniac.theory.certify import Certificate, certify
 
+SECTIONS = {
+    "gap": ("The gap to the optimum", ("gap", "")),
+    "parts": ("Its parts, whose means add up to the outer mixture's gap", ("mean", "largest")),
+    "grounds": ("What the bounds rest on: totals, or the largest of all epochs", ("found", "")),
+}
+"""For each part of a certificate its title, and what its numbers are."""
+
 
 def certify_run(run: Run, seed: int | None = None) -> Certificate:
     """The certificate of one seed of a run, by default the first.

@@ -13,6 +13,7 @@ import numpy as np
 
 from eniac.errors import ConfigError, RunError, require, require_choices
 from eniac.report.curves import Curve, RunCurves, labels, read_curves
+from eniac.report.numbers import between, short_number, three_digits
 from eniac.report.run_list import runs_inside
 from eniac.report.statistics import (
     LEVEL,
@@ -124,22 +125,33 @@ def compare_runs(
     **Raises** `ConfigError` for what cannot be compared, `RunError` for logs that are damaged.
     """
     asked = Asked(metric, by, threshold, steps, level)
-    table = _by_method(runs_inside([Path(run) for run in runs]), asked)
+    if not runs:
+        raise ConfigError("Which runs? For instance `eniac compare runs/eniac runs/ppo`.")
+    folders = runs_inside([Path(run) for run in runs])
+    table = by_method([_read(run, asked) for run in folders], asked)
+    if len(table) < 2:
+        name = next(iter(table))
+        raise ConfigError(
+            f"{len(folders)} run{'s' * (len(folders) > 1)} of one method, {name}; "
+            "two methods or more can be compared, which differ in algorithm or settings."
+        )
     names, places = list(table), list(next(iter(table.values())))
     thresholds = {
         place: _threshold([table[name][place] for name in names], asked, len(places))
         for place in places
     }
-    return compare_groups(table, thresholds, asked) | {"notes": _notes(table, asked)}
+    return compare_groups(table, thresholds, asked) | {"notes": notes_on(table, asked)}
 
 
 def compare_groups(
     table: Mapping[str, Mapping[str, Group]],
     thresholds: Mapping[str, float | None],
     asked: Asked,
+    pairs: bool = True,
 ) -> dict[str, Any]:
     """What `compare_runs` says, without its notes, of groups: for each method, by its name, those
-    of its environments, which all methods must have."""
+    of its environments, which all methods must have. `pairs` of many methods take long, and may be
+    left out."""
     names = list(table)
     environments = []
     for place in next(iter(table.values())):
@@ -164,15 +176,12 @@ def compare_groups(
         "level": asked.level,
         "resamples": RESAMPLES,
         "environments": environments,
-        "pairs": _pairs(table, thresholds, asked),
+        "pairs": _pairs(table, thresholds, asked) if pairs else [],
     }
 
 
-def _by_method(folders: Sequence[Path], asked: Asked) -> dict[str, dict[str, Group]]:
+def by_method(found: Sequence[RunCurves], asked: Asked) -> dict[str, dict[str, Group]]:
     """The groups: for each method, by its name, those of its environments."""
-    if not folders:
-        raise ConfigError("Which runs? For instance `eniac compare runs/eniac runs/ppo`.")
-    found = [_read(folder, asked) for folder in folders]
     by_algorithm = _one_setting_each(found)
     methods: list[tuple[str, dict[str, Any]]] = []
     of_method: list[dict[str, list[RunCurves]]] = []
@@ -183,11 +192,6 @@ def _by_method(folders: Sequence[Path], asked: Asked) -> dict[str, dict[str, Gro
             of_method.append({})
         of_method[methods.index(method)].setdefault(run.environment, []).append(run)
     names = labels(methods)
-    if len(names) < 2:
-        raise ConfigError(
-            f"{len(folders)} run{'s' * (len(folders) > 1)} of one method, {names[0]}; "
-            "two methods or more can be compared, which differ in algorithm or settings."
-        )
     _same_environments(dict(zip(names, of_method, strict=True)))
     places = list(of_method[0])
     return {
@@ -418,7 +422,7 @@ def _more_seeds(row: dict[str, Any]) -> str:
     )
 
 
-def _notes(table: dict[str, dict[str, Group]], asked: Asked) -> list[str]:
+def notes_on(table: dict[str, dict[str, Group]], asked: Asked) -> list[str]:
     """What a reader must know to believe the numbers."""
     notes = []
     few = {
@@ -450,6 +454,30 @@ def _notes(table: dict[str, dict[str, Group]], asked: Asked) -> list[str]:
                 "Seconds are of whole runs, and some had more seeds side by side than others."
             )
     return notes
+
+
+def shown_row(row: dict[str, Any]) -> dict[str, str]:
+    """What a table has of one method's row, by the names of its columns."""
+    cells = {
+        "seeds": str(row["seeds"]),
+        "IQM": three_digits(row["iqm"]) + between(row["iqm_interval"], three_digits),
+    }
+    done = row["success"]
+    if done is None:
+        return cells
+    share = between(done["interval"], lambda x: f"{x:.2g}")
+    return cells | {
+        "success": f"{done['count']}/{row['seeds']}{share}",
+        "steps": _median(row["steps_to_threshold"], short_number),
+        "seconds": _median(row["seconds_to_threshold"], three_digits),
+    }
+
+
+def _median(row: dict[str, Any] | None, form: Callable[[float], str]) -> str:
+    """A median and its interval; a dash if it is infinite or not known."""
+    if row is None or row["median"] is None:
+        return "-"
+    return form(row["median"]) + between(row["interval"], form)
 
 
 def _plain(values: Any) -> Any:

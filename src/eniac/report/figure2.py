@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from eniac.actors import take
 from eniac.deep import DeepLearner
 from eniac.incumbent import Acting
-from eniac.report.coverage import require_visits
+from eniac.report.coverage import Visits, require_visits
 from eniac.report.episodes import Episode, play
 from eniac.report.pictures import MAX_STEPS, NUM_EPISODES, require_plane
 from eniac.report.plot_style import legend, save
@@ -112,8 +112,7 @@ def said_of(run: Run, index: int) -> dict[str, Any]:
 
 def _numbers(plane: Plane, episodes: list[Episode]) -> dict[str, Any]:
     observations = np.concatenate([episode.observations for episode in episodes])
-    ends = list(zip(plane.low, plane.high, strict=True))
-    counts, *_ = np.histogram2d(*observations.T.astype(float), bins=CELLS, range=ends)
+    counts = plane.count([Visits(observations, np.ones(len(observations)))], CELLS)
     return {
         "visits": counts.astype(int).tolist(),
         "furthest": float(observations[:, 0].max()),

@@ -22,7 +22,7 @@ from eniac.report.coverage import require_visits
 from eniac.report.figure2 import said_of
 from eniac.report.pictures import bonus_values, require_plane, some_actions
 from eniac.report.plot_style import BONUS, INK, PAPER, colour_bar, save
-from eniac.report.views import FINE, Plane
+from eniac.report.views import Plane
 from eniac.runs.load import Run
 from eniac.runs.program import take_seed
 from eniac.runs.settings import choose
@@ -66,7 +66,7 @@ def figure3_data(
     grids = {}
     for name, rule in rules.items():
         bonus = fit_alone(run, rule, chosen, seen, queried)
-        grids[name] = bonus_values(bonus, plane.observations, actions).max(1).reshape(FINE, FINE).T
+        grids[name] = plane.bonus_grid(bonus_values(bonus, plane.observations, actions))
     return {
         **said_of(run, index),
         "policy": number,

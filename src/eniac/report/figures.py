@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from eniac.errors import ConfigError, RunError
 from eniac.report.curves import RunCurves, labels, merged, read_curves
+from eniac.report.numbers import short_number
 from eniac.report.run_list import runs_inside
 from eniac.report.statistics import LEVEL, RESAMPLES, bootstrap_interval, interquartile_mean
 
@@ -31,6 +32,7 @@ _NAMES = {
     "length_mean": "length of an episode (steps)",
 }
 """What stands at an axis, with its unit."""
+
 _AT_ONCE = 4_000_000
 """Numbers that are resampled at a time."""
 
@@ -90,7 +92,7 @@ def _panel(axes: Axes, environment: str, groups: list[list[RunCurves]], metric: 
             raise ConfigError(
                 f"metric is {metric!r}, and {group[0].folder} knows no value of it; choose another."
             )
-        beside = _exploiting(group)
+        beside = exploiting_curve(group)
         if beside is not None:
             told = None if dashed else "exploiting policy"
             axes.plot(*beside, color=colour, linestyle="--", linewidth=1.2, label=told)
@@ -110,7 +112,7 @@ def _panel(axes: Axes, environment: str, groups: list[list[RunCurves]], metric: 
     limits = {run.threshold for group in groups for run in group} - {None}
     for limit in sorted(x for x in limits if x is not None and metric == "return_mean"):
         axes.axhline(limit, color=_GREY, linestyle=":", linewidth=1.2, label=f"threshold {limit:g}")
-    dress(axes, "environment steps of a seed", _NAMES.get(metric, metric.replace("_", " ")))
+    dress(axes, "environment steps of a seed", metric_name(metric))
     axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
     axes.set_xlim(left=0)
     if len(axes.get_legend_handles_labels()[0]) > 1:
@@ -144,7 +146,7 @@ def performance_profiles(result: dict[str, Any], out: Path) -> Path:
             limit = panel["threshold"]
             axes.axvline(limit, color=_GREY, linestyle=":", label=f"threshold {limit:g}")
         metric: str = result["metric"]
-        dress(axes, _NAMES.get(metric, metric.replace("_", " ")), "share of seeds that end above")
+        dress(axes, metric_name(metric), "share of seeds that end above")
         axes.set_ylim(-0.02, 1.05)
         axes.legend(framealpha=0.85, edgecolor="none")
         axes.set_title(panel["environment"])
@@ -184,12 +186,9 @@ def on_a_common_grid(
     return grid, np.stack([np.interp(grid, steps, values) for steps, values in curves])
 
 
-def short_number(value: float) -> str:
-    """`950`, `20k`, `1.5M`."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.3g}"
+def metric_name(metric: str) -> str:
+    """What a metric is called at an axis."""
+    return _NAMES.get(metric, metric.replace("_", " "))
 
 
 def band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -219,7 +218,7 @@ def dress(axes: Axes, x: str, y: str) -> None:
     axes.margins(x=0.01)
 
 
-def _exploiting(group: list[RunCurves]) -> tuple[np.ndarray, np.ndarray] | None:
+def exploiting_curve(group: list[RunCurves]) -> tuple[np.ndarray, np.ndarray] | None:
     """The return of the exploiting policy, the interquartile mean of all seeds in which it learns
     by then."""
     curves = [curve for run in group for curve in run.exploiting.values()]

@@ -19,7 +19,8 @@ from matplotlib.figure import Figure
 from eniac.errors import RunError
 from eniac.report.coverage import visits_of
 from eniac.report.episodes import play
-from eniac.report.figures import learning_curves, short_number
+from eniac.report.figures import learning_curves
+from eniac.report.numbers import short_number
 from eniac.report.plot_style import save
 from eniac.report.views import Plane, View, view_of
 from eniac.runs.load import Run, choose_policy

@@ -17,7 +17,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from PIL import Image
 
-from eniac.report.figures import COLOURS, check_format, short_number, write
+from eniac.report.figures import COLOURS, check_format, write
+from eniac.report.numbers import short_number
 
 COUNTS, BONUS = "Blues", "viridis"
 """Colour maps."""

@@ -57,6 +57,14 @@ class View(Protocol):
         """Where the bonus is to be computed: [places, ...]."""
         ...
 
+    def count(self, visits: Sequence[Visits]) -> np.ndarray:
+        """How often each cell of a grid was visited: [first axis, second axis]."""
+        ...
+
+    def bonus_grid(self, values: np.ndarray) -> np.ndarray:
+        """The bonus at `observations`, [places, actions], on a grid: [first axis, second axis]."""
+        ...
+
     def draw_visits(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
         """The observations that each policy of a cover visited."""
         ...
@@ -143,6 +151,19 @@ class Plane:
     def observations(self) -> np.ndarray:
         return np.stack(np.meshgrid(*self._middles(FINE)), -1).reshape(-1, 2).astype(np.float32)
 
+    def count(
+        self,
+        visits: Sequence[Visits],
+        parts: tuple[int, int] = (PARTS_OF_A_PLANE, PARTS_OF_A_PLANE),
+    ) -> np.ndarray:
+        observations = np.concatenate([visited.observations for visited in visits]).astype(float)
+        weights = np.concatenate([visited.weights for visited in visits])
+        ends = list(zip(self.low, self.high, strict=True))
+        return np.histogram2d(*observations.T, bins=parts, range=ends, weights=weights)[0]
+
+    def bonus_grid(self, values: np.ndarray) -> np.ndarray:
+        return values.max(1).reshape(FINE, FINE).T
+
     def draw_visits(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
         self.frame(axes)
         colours = policy_colours(len(visits))
@@ -175,21 +196,21 @@ class Plane:
 
     def draw_counts(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
         self.frame(axes)
+        counts = self.count(visits)
         edges = [
-            np.linspace(*ends, PARTS_OF_A_PLANE + 1)
-            for ends in zip(self.low, self.high, strict=True)
+            np.linspace(low, high, parts + 1)
+            for low, high, parts in zip(self.low, self.high, counts.shape, strict=True)
         ]
-        observations = np.concatenate([visited.observations for visited in visits])
-        weights = np.concatenate([visited.weights for visited in visits])
-        counts, *_ = np.histogram2d(*observations.T.astype(float), bins=edges, weights=weights)
         colour_bar(figure, axes, axes.pcolormesh(*edges, masked(counts.T), **counted(counts)))
         self.landmarks(axes)
 
     def draw_bonus(self, figure: Figure, axes: Axes, values: np.ndarray) -> None:
         self.frame(axes)
-        grid = values.max(1).reshape(FINE, FINE)
         mesh = axes.pcolormesh(
-            *self._middles(FINE), grid, **bonus_colours(values), shading="nearest"
+            *self._middles(FINE),
+            self.bonus_grid(values).T,
+            **bonus_colours(values),
+            shading="nearest",
         )
         colour_bar(figure, axes, mesh, "bonus")
         self.landmarks(axes, PAPER)
@@ -256,6 +277,14 @@ class Sea:
     def observations(self) -> np.ndarray:
         return np.eye(self.size**2, dtype=np.float32)
 
+    def count(self, visits: Sequence[Visits]) -> np.ndarray:
+        """Columns, and rows from the top."""
+        counts = [np.tensordot(v.weights, v.observations, axes=1) for v in visits]
+        return np.sum(counts, axis=0).reshape(self.size, self.size).T
+
+    def bonus_grid(self, values: np.ndarray) -> np.ndarray:
+        return values.max(1).reshape(self.size, self.size).T
+
     def draw_visits(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
         """The colour of a cell is that of the first policy that came there."""
         first = np.full(self.size**2, np.nan)
@@ -272,8 +301,7 @@ class Sea:
         self._counts(figure, axes, counts)
 
     def draw_counts(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
-        counts = [np.tensordot(v.weights, v.observations, axes=1) for v in visits]
-        self._counts(figure, axes, np.sum(counts, axis=0))
+        self._counts(figure, axes, self.count(visits).T)
 
     def draw_bonus(self, figure: Figure, axes: Axes, values: np.ndarray) -> None:
         colour_bar(figure, axes, self._show(axes, values.max(1), **bonus_colours(values)), "bonus")
@@ -305,6 +333,14 @@ class Row:
     def observations(self) -> np.ndarray:
         return np.arange(self.first, self.first + self.num_states, dtype=np.int32)
 
+    def count(self, visits: Sequence[Visits]) -> np.ndarray:
+        """All states, in a single row."""
+        return np.sum([self._count(*visited) for visited in visits], axis=0)[:, None]
+
+    def bonus_grid(self, values: np.ndarray) -> np.ndarray:
+        """States and actions."""
+        return values
+
     def draw_visits(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
         table = np.stack([self._count(*visited) for visited in visits])
         self._table(figure, axes, table, "policy of the cover", first=1)
@@ -314,8 +350,7 @@ class Row:
         self._table(figure, axes, table, "episode", first=1)
 
     def draw_counts(self, figure: Figure, axes: Axes, visits: Sequence[Visits]) -> None:
-        counts = np.sum([self._count(*visited) for visited in visits], axis=0)
-        axes.bar(self.observations, counts, color=COLOURS[0])
+        axes.bar(self.observations, self.count(visits)[:, 0], color=COLOURS[0])
         axes.set_xlabel("state")
         axes.set_ylabel("visits")
         axes.set_yscale("symlog", linthresh=1)

@@ -35,22 +35,25 @@ def longer_command(folder: Path, config: Config, progress: Progress) -> str | No
     if room is None or progress.epoch < room:
         twice = 2 * progress.epoch
         return resume_command(folder, config, twice if room is None else min(twice, room))
-    if config.env.startswith(GIVEN) or setting is None:
+    if setting is None:
         return None
     epochs = 2 * progress.epoch
-    words = [f"eniac train {in_shell(folder / 'config.json')}", f"--{setting} {epochs}"]
-    words += [f"--epochs {epochs}"]
+    words = [f"--{setting} {epochs}", f"--epochs {epochs}"]
     words += [
         f"--{name.replace('_', '-')} None"
         for name in ("steps", "seconds", "return_above")
         if getattr(config, name) is not None
     ]
-    return " ".join([*words, f"--out {in_shell(_unused(folder))}"])
+    return again_command(folder, config, *words, name="longer")
 
 
-def _unused(folder: Path) -> Path:
-    """A folder beside `folder` that there is not yet."""
-    target = folder.with_name(f"{folder.name}-longer")
+def again_command(folder: Path, config: Config, *words: str, name: str = "again") -> str | None:
+    """What makes the run in `folder` once more, with `words` added, in a folder beside it whose
+    name says which. None for a run whose environment was given as an object."""
+    if config.env.startswith(GIVEN):
+        return None
+    target = folder.with_name(f"{folder.name}-{name}")
     while target.exists():
-        target = target.with_name(f"{target.name}-longer")
-    return target
+        target = target.with_name(f"{target.name}-{name}")
+    made = f"eniac train {in_shell(folder / 'config.json')}"
+    return " ".join([made, *words, f"--out {in_shell(target)}"])

@@ -1,0 +1,1 @@
+"""A page of runs and results: `write.write_report`."""
