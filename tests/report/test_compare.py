@@ -121,6 +121,14 @@ def test_methods_of_one_algorithm_are_named_by_the_settings_that_differ(tmp_path
     assert list(rows_of(compare_runs(runs))) == ["ppo width=32", "ppo width=64"]
 
 
+def test_methods_that_differ_in_much_are_named_by_their_folders(tmp_path):
+    runs = [
+        write_run(tmp_path / str(k), [[1.0], [2.0]], width=k, gamma=k, depth=k, steps_each=k)
+        for k in (1, 2)
+    ]
+    assert list(rows_of(compare_runs(runs))) == [f"ppo ({run})" for run in runs]
+
+
 def test_of_three_methods_all_pairs_are_compared_and_corrected_for(tmp_path):
     runs = [
         write_run(tmp_path / name, [[float(10 * k + s)] for s in range(6)], name=name)

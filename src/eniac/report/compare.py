@@ -191,7 +191,12 @@ def by_method(found: Sequence[RunCurves], asked: Asked) -> dict[str, dict[str, G
             methods.append(method)
             of_method.append({})
         of_method[methods.index(method)].setdefault(run.environment, []).append(run)
-    names = labels(methods)
+    names = labels(
+        [
+            (*method, [run.folder for some in places.values() for run in some])
+            for method, places in zip(methods, of_method, strict=True)
+        ]
+    )
     _same_environments(dict(zip(names, of_method, strict=True)))
     places = list(of_method[0])
     return {

@@ -148,17 +148,19 @@ def merged(runs: Sequence[RunCurves]) -> list[list[RunCurves]]:
     return groups
 
 
-def labels(methods: Sequence[tuple[str, dict[str, Any]]]) -> list[str]:
-    """A name for each method, of the name of its algorithm and its settings: that of the algorithm,
-    with the settings in which those of the same algorithm differ, three at most."""
+def labels(methods: Sequence[tuple[str, dict[str, Any], Sequence[Path]]]) -> list[str]:
+    """A name for each method, of the name of its algorithm, its settings and the folders of its
+    runs: that of the algorithm, with the settings in which those of the same algorithm differ; with
+    the folder if these are more than three."""
     found = []
-    for name, method in methods:
-        rivals = [other for n, other in methods if n == name]
+    for name, method, folders in methods:
+        rivals = [other for n, other, _ in methods if n == name]
         keys = {key for other in rivals for key in other}
         differing = sorted(k for k in keys if any(x.get(k) != method.get(k) for x in rivals))
         told = [f"{k.removeprefix('algorithm.')}={method.get(k, '-')}" for k in differing]
-        more = f" and {len(told) - 3} more" if len(told) > 3 else ""
-        found.append(name_shown(" ".join([name, *told[:3]]) + more))
+        if len(told) > 3:
+            told = [f"({folders[0]}{', ...' if len(folders) > 1 else ''})"]
+        found.append(name_shown(" ".join([name, *told])))
     return found
 
 

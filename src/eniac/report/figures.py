@@ -81,7 +81,7 @@ def draw_curves(read: Sequence[RunCurves], metric: str = "return_mean") -> Figur
 
 def _panel(axes: Axes, environment: str, groups: list[list[RunCurves]], metric: str) -> bool:
     """The curves of one environment. Returns whether any has a band."""
-    names = labels([(group[0].algorithm, group[0].method) for group in groups])
+    names = labels([(x[0].algorithm, x[0].method, [run.folder for run in x]) for x in groups])
     if len(set(names)) < len(names):
         told = zip(names, groups, strict=True)
         names = [f"{group[0].folder.name}: {name}" for name, group in told]

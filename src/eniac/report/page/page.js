@@ -118,10 +118,11 @@ function chart(place, { label, x, y, limits, read }) {
     const texts = rows.map(([line, now]) => `${line.name}: ${digits(now.value)}${now.more}`);
     const heading = `${x}: ${short(at)}`;
     tip.replaceChildren(make("strong", {}, heading), ...rows.map(([line], k) => make("div", {}, swatch(line), texts[k])));
-    tip.hidden = false;
+    // On a telephone the tip would hide the picture; what it says stands under the slider.
+    tip.hidden = place.clientWidth < 500;
     const room = place.clientWidth - tip.offsetWidth;
     tip.style.left = `${Math.max(Math.min(left + 14 > room ? left - tip.offsetWidth - 14 : left + 14, room), 0)}px`;
-    tip.style.top = `${scales.top}px`;
+    tip.style.top = `${picture.getBoundingClientRect().top - place.getBoundingClientRect().top + scales.top}px`;
     said.textContent = `${heading}. ${texts.join("; ")}`;
     slider.value = String(index);
     slider.setAttribute("aria-valuetext", said.textContent);
