@@ -37,6 +37,7 @@ import toy  # noqa: E402
 from eniac import Config, Evaluation  # noqa: E402
 from eniac.algorithms import ALGORITHMS  # noqa: E402
 from eniac.runs import program  # noqa: E402
+from made_runs import kept_car, run_of  # noqa: E402, F401
 
 if os.environ["XLA_FLAGS"]:
     program._ON_CPU = program._ONCE_ON_CPU  # runs are short as well

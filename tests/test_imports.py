@@ -32,6 +32,7 @@ LAYERS = (
     ("runs",),
     ("report",),
     ("reproduce",),
+    ("page",),
     ("exports",),
     ("training", "agent"),
     ("agents",),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from eniac.exports.write import export_run
     from eniac.functions import FunctionClass
     from eniac.incumbent import Acting
+    from eniac.page.write import write_report
     from eniac.report.audit import audit_bonus
     from eniac.report.certificate import certify_run
     from eniac.report.compare import compare_runs
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from eniac.report.diagnose import Diagnosis, diagnose_run
     from eniac.report.evaluate import evaluate_run
     from eniac.report.figures import learning_curves
-    from eniac.report.page.write import write_report
     from eniac.report.play import play_episode, save_gif
     from eniac.runs.config import Config, Evaluation
     from eniac.runs.engine import Result
@@ -133,7 +133,7 @@ __getattr__, __dir__ = lazy_names(
         "report.diagnose": ("Diagnosis", "diagnose_run"),
         "report.evaluate": ("evaluate_run",),
         "report.figures": ("learning_curves",),
-        "report.page.write": ("write_report",),
+        "page.write": ("write_report",),
         "report.play": ("play_episode", "save_gif"),
         "runs.config": ("Config", "Evaluation"),
         "runs.engine": ("Result",),

@@ -227,7 +227,7 @@ def write_report(rest: list[str]) -> int:
                 policies, bonus, certificate, checks. 0: none, which takes seconds.
             metric: What the curves show, any number that stands in metrics.jsonl.
         """
-        from eniac.report.page.write import write_report
+        from eniac.page.write import write_report
 
         console = Console(stderr=True)
         with console.status("") as status:

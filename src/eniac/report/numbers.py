@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 
 def short_number(value: float) -> str:
@@ -27,3 +27,14 @@ def between(ends: Sequence[float | None], form: Callable[[float], str]) -> str:
 def _rounded(end: float) -> float:
     """The end of an interval with the digits that matter."""
     return float(f"{end:.2g}") if abs(end) < 10 or abs(end) >= 1000 else end
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """`1-4, 7`."""
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and number == found[-1][-1] + 1:
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return ", ".join(str(x[0]) if len(x) == 1 else f"{x[0]}-{x[-1]}" for x in found)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eniac.errors import ConfigError
+from eniac.report.numbers import spans
 from eniac.reproduce.tasks import ALGORITHMS, Result, variant
 from eniac.reproduce.wanted import read_result
 
@@ -119,12 +120,5 @@ def _of_seeds(results: Sequence[Result]) -> str:
 
 def seeds_shown(seeds: Iterable[int]) -> str:
     """`seed 4`, `seeds 0-4, 7`."""
-    numbers = sorted(seeds)
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][-1] + 1:
-            spans[-1].append(number)
-        else:
-            spans.append([number])
-    told = ", ".join(str(s[0]) if len(s) == 1 else f"{s[0]}-{s[-1]}" for s in spans)
-    return f"seed{'s' * (len(numbers) != 1)} {told}"
+    numbers = list(seeds)
+    return f"seed{'s' * (len(numbers) != 1)} {spans(numbers)}"

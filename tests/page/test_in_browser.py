@@ -4,7 +4,7 @@ import pytest
 
 from browser import CHROMIUM, Browser
 from eniac import write_report
-from pages import write_claims, write_figures, write_runs
+from fake_pages import write_claims, write_figures, write_runs
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="there is no Chromium here (Debian's package chromium)"

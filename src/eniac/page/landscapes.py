@@ -4,16 +4,16 @@ room for."""
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from eniac.incumbent import Acting
+from eniac.page.curves import evenly
 from eniac.report.coverage import Visits, visits_of
 from eniac.report.episodes import play
-from eniac.report.page.curves import evenly
+from eniac.report.numbers import spans
 from eniac.report.pictures import (
     MAX_STEPS,
     NUM_EPISODES,
@@ -146,14 +146,3 @@ def _missing(
             + ("." if again is None else f": `{again}` makes this one again.")
         )
     return told
-
-
-def spans(numbers: Sequence[int]) -> str:
-    """`1-4, 7`."""
-    found: list[list[int]] = []
-    for number in numbers:
-        if found and number == found[-1][-1] + 1:
-            found[-1].append(number)
-        else:
-            found.append([number])
-    return ", ".join(str(x[0]) if len(x) == 1 else f"{x[0]}-{x[-1]}" for x in found)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from eniac.page.sources import LABEL
 from eniac.report.compare import RETURN, Asked, Group, by_method, compare_groups, notes_on
 from eniac.report.curves import RunCurves
 from eniac.report.figures import band, exploiting_curve, metric_name, on_a_common_grid
@@ -59,7 +60,7 @@ def _panel(place: str, runs: list[RunCurves], metric: str, points: int) -> dict[
     said = compare_groups(table, {place: threshold}, asked, few)
     return {
         "environment": place,
-        "label": metric_name(metric),
+        "label": runs[0].config.get(LABEL) or metric_name(metric),
         "threshold": threshold,
         "rows": said["environments"][0]["methods"],
         "pairs": [pair["sentence"] for pair in said["pairs"]],

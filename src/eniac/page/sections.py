@@ -7,12 +7,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from eniac.page.curves import evenly
+from eniac.page.markup import Child, Markup, badge, bullets, prose, table, tag
 from eniac.report.certificate import SECTIONS
 from eniac.report.compare import shown_row
 from eniac.report.diagnose import SHOWN
 from eniac.report.numbers import between, short_number, three_digits
-from eniac.report.page.curves import evenly
-from eniac.report.page.markup import Child, Markup, badge, bullets, prose, table, tag
 
 ROWS = 9
 """Rows of the table beside a picture."""
@@ -61,7 +61,7 @@ def results(panels: Sequence[Mapping[str, Any]]) -> Section | None:
     names = [name for name in columns if any(row.get(name, "-") != "-" for row in rows)]
     parts: list[Child] = [
         table(
-            f"{panels[0]['label'].capitalize()} at the end",
+            " or ".join(dict.fromkeys(panel["label"] for panel in panels)) + ", at the end",
             names,
             [[row.get(name, "-") for name in names] for row in rows],
             range(2, len(names)),
@@ -93,6 +93,7 @@ def _threshold(panel: Mapping[str, Any]) -> str:
 
 
 def claims(rows: Sequence[Mapping[str, Any]]) -> Section | None:
+    """What `eniac reproduce claims` found."""
     if not rows:
         return None
     return section(
@@ -100,19 +101,38 @@ def claims(rows: Sequence[Mapping[str, Any]]) -> Section | None:
         "Claims of the paper",
         table(
             "What was claimed, and what was found",
-            ("claim", "where", "number", "verdict", "command"),
+            ("claim", "where", "verdict", "what decides", "command"),
             [
                 (
-                    _word(row.get("claim")),
-                    _word(row.get("where")),
-                    _word(row.get("number")) + _interval(row.get("interval")),
+                    [_word(row.get("claim")), _small(row.get("rule"))],
+                    [_word(row.get("where")), _small(row.get("setting"))],
                     badge(_word(row.get("verdict")), VERDICTS),
+                    [tag("p", text) for text in _evidence(row)],
                     tag("code", _word(row.get("command"))),
                 )
                 for row in rows
             ],
         ),
     )
+
+
+def _evidence(row: Mapping[str, Any]) -> list[str]:
+    """The numbers that decide a claim, each with its interval and how many seeds it is of."""
+    parts = row.get("evidence")
+    found = []
+    for part in parts if isinstance(parts, list) else [row]:
+        if not isinstance(part, Mapping) or part.get("number") is None:
+            continue
+        text = f"{_word(part.get('of'))}: " if part.get("of") else ""
+        text += _word(part["number"]) + _interval(part.get("interval"))
+        if part.get("seeds_to_decide"):
+            text += f"; about {_word(part['seeds_to_decide'])} seeds would decide"
+        found.append(text)
+    return found
+
+
+def _small(value: Any) -> Markup | None:
+    return tag("small", tag("br"), _word(value)) if value else None
 
 
 def _word(value: Any) -> str:
@@ -156,9 +176,9 @@ def curves(panels: Sequence[Mapping[str, Any]]) -> Section | None:
         "Learning curves",
         tag(
             "p",
-            f"{panels[0]['label'].capitalize()} over the environment steps of a seed. A seed that "
-            "has stopped keeps its last value. Point at a curve, or move the slider beneath it, to "
-            "read it; the boxes switch methods and seeds on and off, and change no mean.",
+            "Over the environment steps of a seed. A seed that has stopped keeps its last value. "
+            "Point at a curve, or move the slider beneath it, to read it; the boxes switch methods "
+            "and seeds on and off, and change no mean.",
         ),
         tag(
             "fieldset",

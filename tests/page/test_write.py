@@ -11,15 +11,15 @@ import pytest
 
 from eniac import ConfigError, RunError, compare_runs, load_run, write_report
 from eniac.cli.main import main
+from eniac.page import write
+from eniac.page.markup import prose, script_json, tag
 from eniac.report.coverage import visits_of
-from eniac.report.page import write
-from eniac.report.page.landscapes import spans
-from eniac.report.page.markup import prose, script_json, tag
+from eniac.report.numbers import spans
 from eniac.report.pictures import bonus_values, some_actions
 from eniac.report.views import view_of
 from eniac.runs.program import take_seed
+from fake_pages import Page, write_claims, write_figures, write_result, write_runs
 from fake_runs import write_run
-from pages import Page, write_claims, write_figures, write_result, write_runs
 
 
 def made(*paths, out, **options):
@@ -115,7 +115,7 @@ def test_the_numbers_are_those_of_the_commands(tmp_path):
     page, _ = made(runs, out=tmp_path)
     told = compare_runs([runs / "eniac", runs / "ppo"])
     (place,) = told["environments"]
-    shown = {row[1]: row for row in rows_of(page, "Return") if row[0] == "Chain-4"}
+    shown = {row[1]: row for row in rows_of(page, "return") if row[0] == "Chain-4"}
     for row in place["methods"]:
         low, high = row["iqm_interval"]
         assert shown[row["method"]][2:4] == [
@@ -147,35 +147,57 @@ def test_long_curves_are_thinned_and_keep_their_ends(tmp_path):
         assert 24 <= len(line["steps"]) <= 200
 
 
-def test_results_of_other_versions_and_settings_are_told_apart(tmp_path):
+def test_results_go_together_as_in_the_tables_that_are_made_of_them(tmp_path):
     results = tmp_path / "results"
     for seed in range(3):
-        write_result(results, seed, "eniac")
-        write_result(results, seed, "eniac", "0.1.0")
+        write_result(results, seed, "eniac", version="0.1.0" if seed else "0.2.0")
         write_result(results, seed, "ppo", settings="aa" if seed else "bb")
     write_result(results, 0, "eniac", flags=["--restart", "0"], task="lock-10")
     page, problems = made(results, out=tmp_path)
-    names = {m["name"]: len(m["seeds"]) for m in page.data["panels"][1]["methods"]}
-    assert names == {
-        "eniac made_with=0.1.0": 3,
-        "eniac made_with=0.2.0": 3,
-        "ppo settings=aa": 2,
-        "ppo settings=bb": 1,
-    }
-    assert page.data["panels"][0]["methods"][0]["name"] == "eniac --restart 0"
-    assert any("made by eniac 0.1.0 and 0.2.0" in text for text in problems)
-    (row,) = [x for x in rows_of(page, "Return") if x[1] == "eniac made_with=0.2.0"]
+    lock_10, lock_5 = page.data["panels"]
+    names = {m["name"]: len(m["seeds"]) for m in lock_5["methods"]}
+    assert names == {"eniac": 3, "ppo": 2}
+    assert lock_10["methods"][0]["name"] == "eniac+restart-0"
+    assert problems == [
+        "lock-5 eniac mixes versions: eniac 0.1.0 (seeds 1-2), eniac 0.2.0 (seed 0)",
+        "lock-5 ppo: seed 0 left out, made with other settings than the rest",
+    ]
+    assert all(text in page.text for text in problems)
+    (row,) = [x for x in rows_of(page, "return") if x[:2] == ["lock-5", "eniac"]]
     assert row[4:6] == ["3.8", "2/3 [0.21, 0.94]"]
     made_by = rows_of(page, "How the results were made")
     assert ["lock-5", "eniac", "0-2", "eniac train eniac --return-above 3.8"] in made_by
+
+
+def test_runs_of_other_versions_are_told_apart(tmp_path):
+    for seed, version in enumerate(("0.1.0", "0.2.0")):
+        run = write_run(tmp_path / f"runs/{seed}", [[1.0, 2.0]], first_seed=seed)
+        manifest = {"sessions": [{"versions": {"eniac": version}}]}
+        (run / "manifest.json").write_text(json.dumps(manifest))
+    page, problems = made(tmp_path / "runs", out=tmp_path)
+    names = [m["name"] for m in page.data["panels"][0]["methods"]]
+    assert names == ["ppo made_with=0.1.0", "ppo made_with=0.2.0"]
+    assert any("made by eniac 0.1.0 and 0.2.0; their numbers" in text for text in problems)
+
+
+def test_the_theorys_results_are_shares_of_the_optimum(tmp_path):
+    results = tmp_path / "results"
+    curve = {"env_steps": [10, 20], "share/last": [0.5, 0.9]}
+    for seed in range(2):
+        write_result(results, seed, "eniac-spi-sample", task="chain-5", curve=curve)
+    page, _ = made(results, out=tmp_path)
+    (panel,) = page.data["panels"]
+    assert "share of the optimum" in panel["label"]
+    assert panel["methods"][0]["iqm"] == [0.5, 0.9]
 
 
 def test_claims_and_figures_of_results_are_shown(tmp_path):
     results = write_claims(write_figures(tmp_path / "results"))
     page, problems = made(results, out=tmp_path)
     assert problems == []
-    held = ["ENIAC opens the lock", "Section 5", "0.97 [0.9, 1]", "held"]
-    assert rows_of(page, "What was claimed") == [[*held, "eniac reproduce exploration"]]
+    (row,) = rows_of(page, "What was claimed")
+    assert row[0] == "ENIAC opens the lockabove 0.7: share of seeds"
+    assert row[2:4] == ["held", "length 5: 10 of 10 [0.72, 1]length 10: 10 of 10 [0.72, 1]"]
     (place,) = page.data["places"]
     assert (place["epochs"], place["bonus"]) == ([1, 2, 3], [None] * 3)
     assert grid_of(place["cover"][0])[3, 2:5].tolist() == [10, 10, 10]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,19 @@ import numpy as np
 
 from eniac.errors import ConfigError, RunError
 from eniac.report.curves import Curve, RunCurves, read_curves
+from eniac.reproduce.results import Row, rows_of
 from eniac.runs.manifest import read_manifest, version_of
 from eniac.runs.reading import read_json
 
 FIGURE2 = {"policies", "bonus_share", "axes"}
 FIGURE3 = {"trajectories", "bonuses", "smoothness"}
-RESULT = {"task", "algorithm", "seed", "curve"}
+RESULT = {"task", "algorithm", "flags", "seed", "curve"}
 """What tells the files of results apart: fields that each of a kind has."""
+SHARE = "share/last"
+"""What the curves of the theory's experiments have."""
+LABEL = "label"
+"""Where the configuration of a result says what its curves show, if that is no return."""
+SHARE_SHOWN = "value of the last policy (share of the optimum)"
 
 
 @dataclass
@@ -28,7 +34,7 @@ class Sources:
     """What there is to report."""
 
     runs: list[Path] = field(default_factory=list)
-    results: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)
+    results: list[dict[str, Any]] = field(default_factory=list)
     """of runs whose folders may be gone"""
     claims: list[dict[str, Any]] = field(default_factory=list)
     figures2: list[dict[str, Any]] = field(default_factory=list)
@@ -84,24 +90,49 @@ def _read(path: Path, found: Sources) -> None:
     except RunError as error:
         found.problems.append(str(error))
         return
-    rows = data.get("claims") if isinstance(data, dict) else data
-    if isinstance(rows, list) and rows and all(isinstance(x, dict) and "claim" in x for x in rows):
-        found.claims += rows
+    claims = _claims(data.get("claims") if isinstance(data, dict) else data)
+    if claims:
+        found.claims += claims
+        if isinstance(data, dict) and data.get("quick"):
+            found.problems.append(f"The claims of {path} are of `--quick`, of few and short runs.")
     elif not isinstance(data, dict):
         return
     elif data.keys() >= RESULT:
-        found.results.append((path, data))
+        if _is_result(data):
+            found.results.append(data)
+        else:
+            found.problems.append(f"{path} is no result that can be read.")
     elif data.keys() >= FIGURE2:
         found.figures2.append(data)
     elif data.keys() >= FIGURE3:
         found.figures3.append(data)
 
 
+def _claims(data: Any) -> list[dict[str, Any]]:
+    """The rows of a table of claims; none if it is something else."""
+    rows = data if isinstance(data, list) else []
+    fits = all(isinstance(row, dict) and "claim" in row for row in rows)
+    return rows if fits else []
+
+
+def _is_result(data: dict[str, Any]) -> bool:
+    """Whether what says which run it is of is as it should be."""
+    flags, versions = data["flags"], data.get("versions", {})
+    return (
+        all(isinstance(data[name], str) for name in ("task", "algorithm"))
+        and isinstance(data["seed"], int)
+        and isinstance(flags, list)
+        and all(isinstance(word, str) for word in flags)
+        and isinstance(versions, dict)
+        and isinstance(data.get("settings"), str | None)
+    )
+
+
 def all_curves(found: Sources, metric: str) -> list[RunCurves]:
     """The curves of all runs and results. What has none is told among the problems.
 
-    What was made by other versions of the library, or with other settings, is another method's: it
-    is never taken together.
+    Runs that were made by other versions of the library are another method's. Which files of
+    results belong together is as in the tables that are made of them (`reproduce.results`).
     """
     curves = []
     for run in found.runs:
@@ -110,12 +141,16 @@ def all_curves(found: Sources, metric: str) -> list[RunCurves]:
         except (ConfigError, RunError) as error:
             found.problems.append(str(error))
             continue
-        curves.append(replace(read, config=read.config | {"made_with": _version(run)}))
-    for path, result in found.results:
-        try:
-            curves.append(curves_of_result(path, result))
-        except (ValueError, TypeError, KeyError) as error:
-            found.problems.append(f"{path} is no result that can be read: {error}.")
+        made = version_of(read_manifest(run)) or "a version that is not known"
+        curves.append(replace(read, config=read.config | {"made_with": made}))
+    for row in rows_of(found.results).values():
+        found.problems += row.notes
+        for result in row.results:
+            try:
+                curves.append(curves_of_result(row, result))
+            except (ValueError, TypeError, KeyError):
+                told = f"The curve of {row.task}, {row.variant}, seed {result['seed']}"
+                found.problems.append(f"{told} cannot be read.")
     known = []
     for run in curves:
         empty = [seed for seed, curve in run.seeds.items() if not len(curve.steps)]
@@ -128,44 +163,30 @@ def all_curves(found: Sources, metric: str) -> list[RunCurves]:
     return known
 
 
-def _version(run: Path) -> str:
-    return version_of(read_manifest(run)) or "a version that is not known"
+def curves_of_result(row: Row, result: dict[str, Any]) -> RunCurves:
+    """The curves of a file of results. **Raises** ValueError and the like for anything else.
 
-
-def curves_of_result(path: Path, result: dict[str, Any]) -> RunCurves:
-    """The curves of a file of results. **Raises** ValueError and the like for anything else."""
-    rows = [[math.nan if x is None else float(x) for x in row] for row in result["curve"]]
-    steps, values, beside = np.array(rows, np.float64).reshape(-1, 3).T
-    epochs, seed = np.arange(1.0, len(steps) + 1), int(result["seed"])
+    Those of the theory's experiments are values as a share of the optimum.
+    """
+    told, seed = result["curve"], result["seed"]
+    if isinstance(told, dict):
+        told = [[*point, None] for point in zip(told["env_steps"], told[SHARE], strict=True)]
+    points = [[math.nan if x is None else float(x) for x in point] for point in told]
+    steps, values, beside = np.array(points, np.float64).reshape(-1, 3).T
+    epochs = np.arange(1.0, len(steps) + 1)
 
     def curve(of: np.ndarray) -> dict[int, Curve]:
         known = np.isfinite(of)
         return {seed: Curve(steps[known], of[known], epochs[known])}
 
     config: dict[str, Any] = {
-        "algorithm": {"name": method_of(result)},
-        "env": str(result["task"]),
-        "settings": result.get("settings"),
-        "made_with": _made_by(result),
+        "algorithm": {"name": row.variant},
+        "env": row.task,
         "return_above": _threshold(str(result.get("command", ""))),
+        LABEL: SHARE_SHOWN if isinstance(result["curve"], dict) else None,
     }
     exploiting = curve(beside) if np.isfinite(beside).any() else {}
-    return RunCurves(path.parent, config, curve(values), exploiting)
-
-
-def method_of(result: Mapping[str, Any]) -> str:
-    """An algorithm and the options that it was given: `eniac --restart 0`."""
-    return " ".join(map(str, [result["algorithm"], *result.get("flags", [])]))
-
-
-def _made_by(result: dict[str, Any]) -> str:
-    """The library that made a result, with its version."""
-    versions = result.get("versions")
-    for name in ("eniac", "stable-baselines3"):
-        if isinstance(versions, dict) and name in versions:
-            made = str(versions[name])
-            return made if name == "eniac" else f"{name} {made}"
-    return str(result.get("version", "a version that is not known"))
+    return RunCurves(Path(f"{row.task}, {row.variant}"), config, curve(values), exploiting)
 
 
 def _threshold(command: str) -> float | None:
@@ -175,9 +196,3 @@ def _threshold(command: str) -> float | None:
         return float(words[words.index("--return-above") + 1])
     except (ValueError, IndexError):
         return None
-
-
-def versions_of(curves: Sequence[RunCurves]) -> list[str]:
-    """The versions of the library that made them."""
-    made = {str(run.config.get("made_with")) for run in curves}
-    return sorted(x for x in made if not x.startswith("stable-baselines3"))

@@ -76,16 +76,19 @@ def write_figures(folder):
 
 
 def write_claims(folder, **more):
+    number = {"number": "10 of 10", "interval": [0.72, 1.0], "verdict": "held"}
     claim = {
         "claim": "ENIAC opens the lock",
         "where": "Section 5",
-        "number": 0.97,
-        "interval": [0.9, 1.0],
+        "setting": "ours",
+        "rule": "above 0.7: share of seeds",
         "verdict": "held",
         "command": "eniac reproduce exploration",
+        "evidence": [number | {"of": "length 5"}, number | {"of": "length 10"}],
     }
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "claims.json").write_text(json.dumps([claim | more]))
+    data = {"version": "0.2.0", "quick": False, "claims": [claim | more]}
+    (folder / "claims.json").write_text(json.dumps(data))
     return folder
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from eniac.errors import ConfigError, EniacError
+from eniac.page.landscapes import landscapes
 from eniac.report.certificate import certify_run
 from eniac.report.coverage import cover_report
 from eniac.report.diagnose import diagnose
-from eniac.report.page.landscapes import landscapes
 from eniac.report.pictures import NoPicture
 from eniac.runs.load import Run, load_run
 from eniac.runs.log import METRICS, read_records

@@ -19,21 +19,17 @@ import numpy as np
 
 import eniac
 from eniac.errors import ConfigError, EniacError, RunError, require
+from eniac.page import sections
+from eniac.page.curves import panels
+from eniac.page.details import details
+from eniac.page.landscapes import shares, spans, sparse
+from eniac.page.markup import Markup, script_json, tag
+from eniac.page.sections import Section
+from eniac.page.sources import Sources, all_curves, find_sources
 from eniac.report.curves import RunCurves, merged
 from eniac.report.figures import COLOURS
-from eniac.report.page import sections
-from eniac.report.page.curves import panels
-from eniac.report.page.details import details
-from eniac.report.page.landscapes import shares, spans, sparse
-from eniac.report.page.markup import Markup, script_json, tag
-from eniac.report.page.sections import Section
-from eniac.report.page.sources import (
-    Sources,
-    all_curves,
-    find_sources,
-    method_of,
-    versions_of,
-)
+from eniac.reproduce.results import rows_of
+from eniac.reproduce.tasks import variant
 from eniac.runs.files import write_atomically
 from eniac.runs.identity import flat_fields
 from eniac.runs.load import load_asked, load_config
@@ -91,10 +87,10 @@ def write_report(
     curves = all_curves(found, metric)
     if found.problems and not (curves or found.claims or found.figures2 or found.figures3):
         raise ConfigError(found.problems[0])
-    versions = versions_of(curves)
+    versions = {run.config["made_with"] for run in curves if "made_with" in run.config}
     if len(versions) > 1:
-        made = " and ".join(versions)
-        found.problems.append(f"These were made by eniac {made}, whose numbers are kept apart.")
+        made = " and ".join(sorted(versions))
+        found.problems.append(f"The runs were made by eniac {made}; their numbers are kept apart.")
     looked = []
     for folder in _chosen(found, curves, in_detail):
         say(f"looking at {folder}")
@@ -236,7 +232,7 @@ def _document(title: str, parts: Mapping[str, Section], data: Any, again: str) -
 
 
 def _own(name: str) -> str:
-    return files("eniac.report.page").joinpath(name).read_text(encoding="utf-8")
+    return files("eniac.page").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
@@ -284,17 +280,14 @@ def about(folder: Path, problems: list[str]) -> dict[str, Any] | None:
 
 
 def _commands(found: Sources) -> list[dict[str, str]]:
-    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for _, result in found.results:
-        rows.setdefault((str(result["task"]), method_of(result)), []).append(result)
     return [
         {
-            "task": task,
-            "method": method,
-            "seeds": spans(sorted({int(x["seed"]) for x in some})),
-            "command": str(some[0].get("command", "")),
+            "task": row.task,
+            "method": row.variant,
+            "seeds": spans(row.seeds),
+            "command": str(row.results[0].get("command", "")),
         }
-        for (task, method), some in rows.items()
+        for row in rows_of(found.results).values()
     ]
 
 
@@ -312,10 +305,11 @@ def _of_figures(
 
 def _axes(data: Mapping[str, Any]) -> dict[str, Any]:
     axes = zip(data["axes"], data["low"], data["high"], strict=True)
+    who = variant(data["algorithm"], data.get("flags", []))
     return {
         "name": ", ".join(
             [
-                f"{method_of(data)} on {data.get('task', data['env'])}, seed {data['seed']}",
+                f"{who} on {data.get('task', data['env'])}, seed {data['seed']}",
                 *([data["preset"]] if data.get("preset") else []),
             ]
         ),
