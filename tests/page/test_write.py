@@ -115,7 +115,7 @@ def test_the_numbers_are_those_of_the_commands(tmp_path):
     page, _ = made(runs, out=tmp_path)
     told = compare_runs([runs / "eniac", runs / "ppo"])
     (place,) = told["environments"]
-    shown = {row[1]: row for row in rows_of(page, "return") if row[0] == "Chain-4"}
+    shown = {row[1]: row for row in rows_of(page, "At the end: return") if row[0] == "Chain-4"}
     for row in place["methods"]:
         low, high = row["iqm_interval"]
         assert shown[row["method"]][2:4] == [
@@ -163,7 +163,7 @@ def test_results_go_together_as_in_the_tables_that_are_made_of_them(tmp_path):
         "lock-5 ppo: seed 0 left out, made with other settings than the rest",
     ]
     assert all(text in page.text for text in problems)
-    (row,) = [x for x in rows_of(page, "return") if x[:2] == ["lock-5", "eniac"]]
+    (row,) = [x for x in rows_of(page, "At the end: return") if x[:2] == ["lock-5", "eniac"]]
     assert row[4:6] == ["3.8", "2/3 [0.21, 0.94]"]
     made_by = rows_of(page, "How the results were made")
     assert ["lock-5", "eniac", "0-2", "eniac train eniac --return-above 3.8"] in made_by

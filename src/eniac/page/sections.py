@@ -61,7 +61,7 @@ def results(panels: Sequence[Mapping[str, Any]]) -> Section | None:
     names = [name for name in columns if any(row.get(name, "-") != "-" for row in rows)]
     parts: list[Child] = [
         table(
-            " or ".join(dict.fromkeys(panel["label"] for panel in panels)) + ", at the end",
+            "At the end: " + " or ".join(dict.fromkeys(panel["label"] for panel in panels)),
             names,
             [[row.get(name, "-") for name in names] for row in rows],
             range(2, len(names)),
