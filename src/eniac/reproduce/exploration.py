@@ -12,14 +12,45 @@ from matplotlib.lines import Line2D
 
 from eniac.errors import ConfigError
 from eniac.report.figures import COLOURS
-from eniac.reproduce.results import Row, rows_of
-from eniac.reproduce.tasks import ALGORITHMS, TASKS, Result, Task
+from eniac.reproduce.choice import Choice, Report, chosen
+from eniac.reproduce.results import Row, read_results, rows_of
+from eniac.reproduce.tasks import ALGORITHMS, OURS, TASKS, Result, Task
+from eniac.reproduce.wanted import Wanted
+
+SEEDS = 10
+QUICK_TASKS, QUICK_SEEDS, QUICK_STEPS = ("lock-2", "lock-5", "deep-sea-10"), 2, 500_000
 
 HEAD = """\
 | task | algorithm | solved | median steps | median seconds | final return | at the end | limit |
 | --- | --- | --- | --- | --- | --- | --- | --- |"""
 
 NEVER = float("inf")
+
+
+def runs(choice: Choice) -> list[Wanted]:
+    """The algorithms on all tasks, or on those that were chosen."""
+    quick = choice.quick and choice.tasks is None
+    names = QUICK_TASKS if quick else chosen("tasks", choice.tasks, tuple(TASKS))
+    return [
+        Wanted(
+            *(name, algorithm, seed, ()),
+            QUICK_STEPS if choice.quick else None,
+            results=choice.results,
+            runs=choice.runs,
+        )
+        for name in names
+        for algorithm in chosen("algorithms", choice.algorithms, OURS)
+        for seed in choice.numbers(0, QUICK_SEEDS if choice.quick else SEEDS)
+    ]
+
+
+def report(choice: Choice) -> Report:
+    """The tables and the curves of what was measured."""
+    results = read_results(choice.results)
+    shown = results and any(not result["flags"] for result in results)
+    pictures = {"exploration": curves(results, choice.label)} if shown else {}
+    told = choice.label.rstrip(": ")
+    return Report((f"\n{told}.\n" if told else "") + tables(results), pictures)
 
 
 def tables(results: Sequence[Result]) -> str:
@@ -85,7 +116,7 @@ def short(steps: float) -> str:
     return f"{steps / 1e6:.2f} M" if steps >= 1e5 else f"{steps / 1e3:.1f} k"
 
 
-def curves(results: Sequence[Result]) -> Figure:
+def curves(results: Sequence[Result], label: str = "") -> Figure:
     """A panel for each task that was tried, a colour for each algorithm, a thin line a seed.
 
     **Raises** `ConfigError` if there is nothing to draw.
@@ -129,4 +160,6 @@ def curves(results: Sequence[Result]) -> Figure:
     figure.legend(handles=handles, loc="outside upper center", ncols=len(seen), frameon=False)
     figure.supxlabel("environment steps", fontsize=9)
     figure.supylabel("return of the incumbent, 100 episodes", fontsize=9)
+    if label:
+        figure.suptitle(label.rstrip(": "), fontsize=10)
     return figure

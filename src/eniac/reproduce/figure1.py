@@ -74,11 +74,9 @@ def report(choice: Choice) -> Report:
     """Tables and pictures of what was measured, one of each for every setting and kind of
     episodes."""
     text, pictures = "", {}
-    for episodes, settings in itertools.product(
-        chosen("episodes", choice.episodes, EPISODES), chosen("settings", choice.settings, SETTINGS)
-    ):
-        wanted = runs(replace(choice, episodes=(episodes,), settings=(settings,)))
-        rows = rows_of(measured(wanted))
+    for episodes, settings in itertools.product(EPISODES, SETTINGS):
+        wanted = runs(replace(choice.whole, episodes=(episodes,), settings=(settings,)))
+        rows = rows_of(measured(wanted, choice.results))
         found = table_of(rows)
         whose = "the paper's settings" if settings == "paper" else "our settings"
         title = f"{choice.label}{episodes.capitalize()} episodes, {whose}"
@@ -184,13 +182,13 @@ def draw(found: Table, title: str) -> Figure:
     names = tasks_of(found)
     figure = Figure(figsize=(0.6 + 4.2 * len(names), 9.0), dpi=100, layout="constrained")
     panels = figure.subplots(3, len(names), squeeze=False)
-    handles: dict[str, Any] = {}
+    handles: dict[str, list[tuple[Any, int]]] = {}
     for column, name in enumerate(names):
         groups = {a: group_of(rows[name]) for a, rows in found.items() if name in rows}
         end = max(curve.steps[-1] for group in groups.values() for curve in group.curves)
         for algorithm, group in reversed(groups.items()):  # the first on top
-            label = f"{algorithm} ({len(group.curves)} seeds)"
-            handles[label] = _curves(list(panels[:, column]), group, COLOUR[algorithm], end, name)
+            drawn = _curves(list(panels[:, column]), group, COLOUR[algorithm], end, name)
+            handles.setdefault(algorithm, []).append((drawn, len(group.curves)))
         for axes, y in zip(panels[:, column], ROWS, strict=True):
             dress(axes, "environment steps" if y == ROWS[-1] else "", "" if column else y)
             axes.set_xscale("log")
@@ -203,10 +201,11 @@ def draw(found: Table, title: str) -> Figure:
             axes.set_ylim(-110, 110)
         panels[2, column].set_ylim(-0.03, 1.03)
         panels[0, column].set_title(name, fontsize=10)
-    order = sorted(handles, key=lambda label: OURS.index(label.split()[0]))
+    order = [name for name in OURS if name in handles]
+    counts = {name: sorted({count for _, count in handles[name]}) for name in order}
     figure.legend(
-        [handles[label] for label in order],
-        order,
+        [handles[name][0][0] for name in order],
+        [f"{name} ({' or '.join(map(str, counts[name]))} seeds)" for name in order],
         loc="outside lower center",
         ncols=5,
         frameon=False,

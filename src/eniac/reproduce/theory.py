@@ -52,8 +52,8 @@ def runs(choice: Choice) -> list[Wanted]:
 
 def report(choice: Choice) -> Report:
     """Tables and pictures of what was measured."""
-    wanted = runs(choice)
-    rows = rows_of(measured(wanted))
+    wanted = runs(choice.whole)
+    rows = rows_of(measured(wanted, choice.results, "theory"))
     text, pictures = "", {}
     suffix = choice.label.rstrip(": ")
     suffix = f" ({suffix})" if suffix else ""

@@ -87,7 +87,7 @@ class Wanted:
         return self.of.is_enough(read_result(self.file), self.steps, self.to_the_end)
 
     def keep_result(self, **more: Any) -> None:
-        """Writes its file, which is whole or not there."""
+        """Writes its file, which is whole or not there. **Raises** `RunError` if that fails."""
         result: Result = {
             "task": self.task,
             "algorithm": self.algorithm,
@@ -97,8 +97,14 @@ class Wanted:
             "to_the_end": self.to_the_end,
             **more,
         }
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.file, (json.dumps(result, allow_nan=False) + "\n").encode())
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.file, (json.dumps(result, allow_nan=False) + "\n").encode())
+        except OSError as error:
+            raise RunError(
+                f"Cannot write to {self.file}: {error.strerror or error}. The run is kept in "
+                f"{self.folder}; the same command writes the file when that is mended."
+            ) from error
 
     def to_dict(self) -> dict[str, Any]:
         """What JSON can hold of it. `from_dict` is its inverse."""
