@@ -96,7 +96,7 @@ def show(arguments: argparse.Namespace) -> int:
     if arguments.plot:
         save(curves(results), PICTURE)
     if arguments.table:
-        PAGE.write_text(with_block(PAGE.read_text(), "tables", tables(results)))
+        PAGE.write_text(with_block(PAGE.read_text(), "exploration", tables(results)))
     return 0
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from eniac.reproduce.theory_tasks import COMPUTE, SAMPLE, THEORY, WITHOUT
 from eniac.reproduce.verdicts import (
     Evidence,
     Rule,
+    Verdict,
     comparison,
     measured,
     not_measured,
@@ -100,7 +101,9 @@ def _solved(algorithm: str, settings: str, kind: str, depths: Sequence[int]) -> 
             steps = _steps(sources, algorithm, settings, kind, depth)
             where = f"depth {depth}"
             found.append(
-                share(rule, list(np.isfinite(steps)), where) if len(steps) else not_measured(where)
+                share(rule, np.isfinite(steps).tolist(), where)
+                if len(steps)
+                else not_measured(where)
             )
         return found
 
@@ -389,31 +392,59 @@ def decide(sources: Sources) -> list[dict[str, Any]]:
     return found
 
 
-HEAD = "| claim | paper | with | what decides | verdict |\n| --- | --- | --- | --- | --- |\n"
-
-
 def markdown(decided: Sequence[dict[str, Any]]) -> str:
-    """A line a claim, and below what decides each."""
-    lines = [HEAD]
-    for row in decided:
-        cells = [
-            row["claim"].replace("|", "\\|"),
-            row["where"].replace("|", "\\|"),
-            row["setting"] or "-",
-            _told(row["evidence"]),
-            _verdict(row),
-        ]
-        lines.append(f"| {' | '.join(cells)} |\n")
-    lines.append("\n### What decides\n\nA claim holds if the whole interval is\n\n")
-    rules = dict.fromkeys((row["claim"], row["rule"]) for row in decided)
-    lines += [f"- {claim}: {rule}\n" for claim, rule in rules]
+    """A table for each group of claims that were looked at with the same settings, a line a claim,
+    and below what decides each."""
     counts = [row["verdict"] for row in decided]
-    told = ", ".join(f"{name} {counts.count(name)}" for name in dict.fromkeys(counts))
-    return "".join([f"\n{len(decided)} claims: {told}.\n\n", *lines])
+    told = ", ".join(f"{counts.count(name)} {name}" for name in VERDICTS if name in counts)
+    text = f"\n{len(decided)} verdicts: {told}.\n"
+    of_claim: dict[str, list[dict[str, Any]]] = {}
+    for row in decided:
+        of_claim.setdefault(row["claim"], []).append(row)
+    tables: dict[tuple[str, ...], list[list[dict[str, Any]]]] = {}
+    for rows in of_claim.values():
+        tables.setdefault(tuple(row["setting"] for row in rows), []).append(rows)
+    for settings, claims in tables.items():
+        heads = [name or "here" for name in settings]
+        text += f"\n| claim | where | {' | '.join(heads)} |\n"
+        text += f"| --- | --- |{' --- |' * len(heads)}\n"
+        for rows in claims:
+            cells = [rows[0]["claim"], rows[0]["where"], *map(_cell, rows)]
+            text += f"| {' | '.join(cell.replace('|', SLASH) for cell in cells)} |\n"
+        missing = dict.fromkeys(
+            f"`{row['command']}`"
+            for rows in claims
+            for row in rows
+            if row["verdict"] == "not measured"
+        )
+        text += f"\nNot measured yet: {'; '.join(missing)}.\n" if missing else ""
+    text += "\n### What decides\n\nA claim holds if the whole interval of its number is\n\n"
+    return text + "".join(f"- {name}: {rows[0]['rule']}.\n" for name, rows in of_claim.items())
+
+
+VERDICTS = get_args(Verdict)
+SLASH = "\\|"
+"""A bar within a cell of a table."""
+
+
+def _cell(row: dict[str, Any]) -> str:
+    """The verdict, what it rests on, and how many seeds would decide what is undecided."""
+    verdict = row["verdict"]
+    text = verdict if verdict == "not measured" else f"**{verdict}**"
+    numbers = _told([x for x in row["evidence"] if x["verdict"] != "not measured"])
+    text += f": {numbers}" if numbers else ""
+    if verdict == "undecided":
+        needed = [x["seeds_to_decide"] for x in row["evidence"] if x["verdict"] == verdict]
+        few = None not in needed
+        text += f"; about {max(needed)} seeds would decide" if few else f"; {_MANY}"
+    return text
+
+
+_MANY = f"more than {MOST_SEEDS} seeds would be needed"
 
 
 def _told(evidence: Sequence[dict[str, Any]]) -> str:
-    """Numbers and intervals; where many are the same, how many."""
+    """Numbers and intervals; of those that are the same, the places together."""
     of_number: dict[str, list[str]] = {}
     for each in evidence:
         ends = each["interval"]
@@ -427,19 +458,6 @@ def _told(evidence: Sequence[dict[str, Any]]) -> str:
 
 def _places(places: Sequence[str]) -> str:
     return ", ".join(places) if len(places) <= 4 else f"{len(places)} rows"
-
-
-def _verdict(row: dict[str, Any]) -> str:
-    verdict = row["verdict"]
-    if verdict == "not measured":
-        return f"not measured: `{row['command']}`"
-    if verdict != "undecided":
-        return f"**{verdict}**"
-    open_ = [x for x in row["evidence"] if x["verdict"] == "undecided"]
-    needed = [x["seeds_to_decide"] for x in open_]
-    if None in needed:
-        return f"undecided: more than {MOST_SEEDS} seeds would be needed"
-    return f"undecided: about {max(needed)} seeds would decide"
 
 
 def report(choice: Choice) -> Report:

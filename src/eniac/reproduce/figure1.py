@@ -79,7 +79,7 @@ def report(choice: Choice) -> Report:
         rows = rows_of(measured(wanted, choice.results))
         found = table_of(rows)
         whose = "the paper's settings" if settings == "paper" else "our settings"
-        title = f"{choice.label}{episodes.capitalize()} episodes, {whose}"
+        title = f"{choice.label}{episodes.capitalize()}, {whose}"
         text += f"\n### {title}\n"
         if found:
             text += f"\n{markdown(compared(found), found)}"

@@ -21,7 +21,6 @@ from eniac.reproduce.theory_tasks import (
     STATES,
     THEORY,
     budget_flags,
-    group_flags,
 )
 
 Rows = Mapping[tuple[str, str], Row]
@@ -174,10 +173,10 @@ class Excess(NamedTuple):
 
 def misspecified(rows: Rows) -> dict[int, dict[int, Excess]]:
     """For each number of groups and seed, what the class has cost."""
-    task, flags = "random-mdp-40-groups", {number: group_flags(number) for number in GROUPS}
+    task = "random-mdp-40-groups"
     results: dict[int, dict[int, Result]] = {}
-    for number in GROUPS:
-        row = rows.get((task, variant(SAMPLE[0], flags[number])))
+    for number, which in zip(GROUPS, THEORY[task].variants, strict=True):
+        row = rows.get((task, variant(*which)))
         results[number] = {r["seed"]: r for r in row.results} if row else {}
     exact, found = results[GROUPS[0]], {}
     for number in GROUPS[1:]:

@@ -49,8 +49,7 @@ class Rule:
         return "undecided"
 
     def __str__(self) -> str:
-        side = "above" if self.above else "below"
-        return f"{self.what} {side} {self.bound:g}"
+        return f"{'above' if self.above else 'below'} {self.bound:g}: {self.what}"
 
 
 @dataclass(frozen=True)
