@@ -5,7 +5,8 @@ import json
 import pytest
 
 from eniac.reproduce.choice import Choice
-from eniac.reproduce.claims import CLAIMS, Sources, decide, markdown, report
+from eniac.reproduce.claim_list import CLAIMS, Sources
+from eniac.reproduce.claims import decide, markdown, report
 from reproduce.fake_results import result_of, write_result
 
 
@@ -32,13 +33,12 @@ def decided(tmp_path_factory):
         write_car(folder, "ppo", depth, None)
         write_car(folder, "ppo-rnd", depth, None, seeds=4)
     for seed in range(10):
-        data = {"policies": [{"kind": "cover", "furthest": 0.3 + 0.1 * (seed < 9)}], "flags": []}
+        policies = [{"kind": "cover", "furthest": 0.3 + 0.1 * (seed < 9)}]
         for name, more in {
-            "figure2": data | {"bonus_share": []},
-            "figure3": {"preset": None, "smoothness": {"width": 1.0, "kernel": 2.0}},
+            "figure2": {"policies": policies, "bonus_share": []},
+            "figure3": {"smoothness": {"width": 1.0, "kernel": 2.0}},
         }.items():
-            (folder / name).mkdir(exist_ok=True)
-            (folder / name / f"{seed}.json").write_text(json.dumps(more))
+            write_result(folder, result_of(name, seed=seed, **more), kind="")
     return decide(Sources.read(folder))
 
 

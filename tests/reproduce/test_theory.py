@@ -43,7 +43,7 @@ def theory(task, algorithm=SAMPLE[0], flags=(), seed=100, steps=1000, last=1.0, 
         "seconds": 1.0,
         "ceiling": 1.0,
         "largest_gap": 2.0,
-        "curve": curve | {"share/outer_mixture": [outer]},
+        "by_epoch": curve | {"share/outer_mixture": [outer]},
         **more,
     }
 
@@ -150,8 +150,8 @@ def test_a_run_of_a_provable_algorithm_becomes_a_file(tmp_path):
     )
     make_run(run)
     found = json.loads(run.file.read_text())
-    assert found["steps"] == found["curve"]["env_steps"][-1] > 0
-    assert len(found["curve"]["share/last"]) == 2
+    assert found["steps"] == found["by_epoch"]["env_steps"][-1] > 0
+    assert len(found["by_epoch"]["share/last"]) == 2
     assert found["command"].startswith(
         "eniac train spi --env RiverSwim-v0 --function-class tabular"
     )

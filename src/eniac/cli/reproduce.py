@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
-from rich.markdown import Markdown
 
 from eniac.cli.commands import Flag, parse
+from eniac.cli.show import markdown_parts
 from eniac.errors import ConfigError, require
 
 REPRODUCE = """Repeat an experiment: make the runs that are missing, draw them, say what they say.
@@ -152,6 +152,7 @@ def _show(row, choice, out: Path, format: str, console: Console) -> None:
     from eniac.reproduce.figures import write_report
 
     report = row.report(choice)
-    console.print(Markdown(report.text))
+    for part in markdown_parts(report.text):
+        console.print(part, highlight=False)
     for path in write_report(row, report, choice, out, format):
         console.print(f"Wrote {path}", highlight=False, markup=False, soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,8 +61,8 @@ class Report:
 
     text: str
     """Markdown"""
-    pictures: dict[str, Figure]
-    """by the names of their files, without an ending"""
+    pictures: Mapping[str, Figure | Callable[[Path], Any]]
+    """by the names of their files, without an ending; or what draws them to a file"""
     data: dict[str, Any] | None = None
     """the same as plain data, for other programs"""
 

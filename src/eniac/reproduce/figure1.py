@@ -205,7 +205,7 @@ def draw(found: Table, title: str) -> Figure:
     counts = {name: sorted({count for _, count in handles[name]}) for name in order}
     figure.legend(
         [handles[name][0][0] for name in order],
-        [f"{name} ({' or '.join(map(str, counts[name]))} seeds)" for name in order],
+        [f"{name} ({_seeds(counts[name])})" for name in order],
         loc="outside lower center",
         ncols=5,
         frameon=False,
@@ -213,6 +213,10 @@ def draw(found: Table, title: str) -> Figure:
     )
     figure.suptitle(title, fontsize=11)
     return figure
+
+
+def _seeds(counts: Sequence[int]) -> str:
+    return f"{' or '.join(map(str, counts))} seed{'s' * (counts != [1])}"
 
 
 ROWS = ("return: mean, deviation", "return: IQM, 95 % interval", "share of seeds above 93")

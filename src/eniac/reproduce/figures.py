@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from eniac.errors import ConfigError, RunError, suggestion
 from eniac.lazy import resolve
 from eniac.report.figures import check_format
@@ -48,6 +50,20 @@ FIGURES: dict[str, Reproduction] = {
             "figure1",
             "paper.md",
             ("episodes", "settings", "depths", "algorithms", *SEEDS),
+        ),
+        Reproduction(
+            "figure2",
+            "where the first policies of ENIAC's cover go, and its exploiting policy",
+            "figure2",
+            "paper.md",
+            ("settings", *SEEDS),
+        ),
+        Reproduction(
+            "figure3",
+            "what the bonuses of ENIAC and of PC-PG make of the same visits",
+            "figure3",
+            "paper.md",
+            ("settings", *SEEDS),
         ),
         Reproduction(
             "tables", "the presets beside Tables 1-3 of the paper", "paper_tables", "paper.md"
@@ -112,7 +128,7 @@ def write_report(
         path = out / f"{name}{suffix}.{format}"
         check_format(path)
         try:
-            save(figure, path)
+            save(figure, path) if isinstance(figure, Figure) else figure(path)
         except OSError as error:
             raise RunError(f"Cannot draw to {path}: {error.strerror or error}.") from error
         written.append(path)

@@ -72,7 +72,7 @@ def make_run(run: Wanted, console: Console | None = None) -> None:
         machine=machine(),
         settings=settings_of(trained.config.to_dict(), seeded),
         compile_seconds=round(compiled, 1),
-        **run.of.outcome(trained, run.seed, compiled),
+        **run.of.outcome(trained, run, compiled),
     )
     if not run.keep:
         shutil.rmtree(run.folder)

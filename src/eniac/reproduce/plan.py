@@ -22,7 +22,7 @@ SPEEDS = {2: 400_000, 4: 90_000, 6: 70_000}
 measured that says it better."""
 OTHER_SPEED = 50_000
 """The same of all other tasks."""
-OVERHEAD = {"runs": 15.0, "theory": 3.0}
+OVERHEAD = {"runs": 15.0, "theory": 3.0, "": 60.0}
 """Seconds that a run takes beside training: to start, to compile or load programs, to be judged."""
 
 
@@ -50,7 +50,9 @@ class Plan:
 
     def _seconds(self, run: Wanted) -> float:
         overhead = OVERHEAD[run.of.folder]
-        same = [r["seconds"] for w, r in self.results.items() if _row(w) == _row(run)]
+        same = [
+            r["seconds"] for w, r in self.results.items() if _row(w) == _row(run) and "seconds" in r
+        ]
         if same:
             return float(np.mean(same)) + overhead
         if not isinstance(run.of, Task) or run.steps is None:

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from eniac.errors import ConfigError, suggestion
+from eniac.reproduce.figure_tasks import FIGURE_TASKS, FigureTask
 from eniac.reproduce.theory_tasks import THEORY, TheoryTask
 
 if TYPE_CHECKING:
+    from eniac.reproduce.wanted import Wanted
     from eniac.runs.load import Run
 
 EPISODES = 100
@@ -84,11 +86,11 @@ class Task:
         long_enough = bool(curve) and curve[-1][0] >= (steps or self.limit)
         return long_enough or (solved and not to_the_end)
 
-    def outcome(self, run: Run, seed: int, compiled: float) -> Result:
+    def outcome(self, run: Run, wanted: Wanted, compiled: float) -> Result:
         """What the file of a run says of how it went."""
         from eniac.reproduce.judged import outcome
 
-        return outcome(run, self, seed, compiled)
+        return outcome(run, self, wanted.seed, compiled)
 
     def options(self, seed: int, flags: Sequence[str] = ()) -> list[str]:
         """What `eniac train` has to know of the task, beside `flags`."""
@@ -167,9 +169,12 @@ def _tasks() -> Iterator[tuple[str, Task]]:
 TASKS: dict[str, Task] = dict(_tasks())
 
 
-def find_task(name: str) -> Task | TheoryTask:
+AnyTask = Task | TheoryTask | FigureTask
+
+
+def find_task(name: str) -> AnyTask:
     """The task called `name`. **Raises** ConfigError with those that there are."""
-    known: dict[str, Task | TheoryTask] = {**TASKS, **THEORY}
+    known: dict[str, AnyTask] = {**TASKS, **THEORY, **FIGURE_TASKS}
     if name not in known:
         raise ConfigError(
             f"no task is called {name!r}.{suggestion(name, known)} There are {', '.join(known)}."

@@ -53,7 +53,9 @@ def runs(choice: Choice) -> list[Wanted]:
 def report(choice: Choice) -> Report:
     """Tables and pictures of what was measured."""
     wanted = runs(choice.whole)
-    rows = rows_of(measured(wanted, choice.results, "theory"))
+    found = rows_of(measured(wanted, choice.results, "theory"))
+    order = dict.fromkeys((run.task, run.variant) for run in runs(Choice()))
+    rows = {key: found[key] for key in order if key in found}
     text, pictures = "", {}
     suffix = choice.label.rstrip(": ")
     suffix = f" ({suffix})" if suffix else ""
@@ -83,7 +85,7 @@ def learning_table(rows: Sequence[Row]) -> str:
     ]
     for row in rows:
         ends = {
-            name: np.array([r["curve"][f"share/{name}"][-1] for r in row.results])
+            name: np.array([r["by_epoch"][f"share/{name}"][-1] for r in row.results])
             for name in SHARES
         }
         last = ends["last"]

@@ -54,7 +54,7 @@ def growth(rows: Rows) -> Growth:
         for size in BUDGETS:
             row = rows.get((f"random-mdp-{states}", variant(SAMPLE[0], budget_flags(size))))
             for result in row.results if row else ():
-                gap = 1 - result["curve"]["share/outer_mixture"][-1]
+                gap = 1 - result["by_epoch"]["share/outer_mixture"][-1]
                 of_seed.setdefault(result["seed"], []).append(Point(result["steps"], gap))
         whole = {seed: points for seed, points in of_seed.items() if len(points) == len(BUDGETS)}
         if whole:
@@ -146,7 +146,7 @@ def versions(rows: Rows) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 def _needed(results: Sequence[Result]) -> float:
     enough = math.inf
     for result in reversed(results):
-        if result["curve"]["share/last"][-1] < ENOUGH:
+        if result["by_epoch"]["share/last"][-1] < ENOUGH:
             break
         enough = float(result["steps"])
     return enough

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from eniac.errors import RunError
-from eniac.reproduce.tasks import Result, Task, find_task, variant
-from eniac.reproduce.theory_tasks import TheoryTask
+from eniac.reproduce.tasks import AnyTask, Result, Task, find_task, variant
 from eniac.runs.files import write_atomically
 from eniac.runs.identity import FREE
 from eniac.runs.reading import read_json
@@ -46,7 +45,7 @@ class Wanted:
     """whether its folder stays when it is finished"""
 
     @property
-    def of(self) -> Task | TheoryTask:
+    def of(self) -> AnyTask:
         return find_task(self.task)
 
     @property
