@@ -41,7 +41,8 @@ NEAR = 0.1
 """How near to the goal's position, 0.45, its neighbourhood begins. The slope is 0.55 long."""
 GOAL = 0.45
 FADED = 0.5
-"""Part of its share of the reward in the first epoch that the bonus has when it has faded."""
+"""Share of the exploring policy's reward below which the bonus has faded: less than the other
+half, which is reward."""
 
 SOLVED = "share of seeds above 93"
 LATER = "probability that a seed of the first needs more steps to 93 (never: infinitely many)"
@@ -189,8 +190,8 @@ def _fades(sources: Sources, rule: Rule) -> list[Evidence]:
     faded = []
     for data in sources.figures.get(("figure2", "paper"), []):
         known = [x for x in data["bonus_share"] if x["share"] is not None]
-        if len(known) > 1 and known[-1]["ends"]:
-            faded.append(known[-1]["share"] < FADED * known[0]["share"])
+        if known and known[-1]["ends"]:
+            faded.append(known[-1]["share"] < FADED)
     return [share(rule, faded)] if faded else [not_measured("")]
 
 
@@ -219,8 +220,8 @@ def _figure_claims() -> list[Claim]:
             "The effect of the bonus dissipates once the goal is reached",
             "Section 5.3, Figure 2",
             Rule(
-                "share of seeds, of those whose exploring policy ends at the goal, in which the "
-                f"bonus' share of its reward falls below {FADED:g} of that in the first epoch",
+                "share of seeds, of those whose last exploring policy comes to the goal, in which "
+                f"less than {FADED:g} of its reward is bonus",
                 MOST,
             ),
             *(_fades, "eniac reproduce figure2", "paper"),

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from eniac.errors import ConfigError
 from eniac.report.figures import COLOURS
 from eniac.reproduce.choice import Choice, Report, chosen
-from eniac.reproduce.results import Row, read_results, rows_of
+from eniac.reproduce.results import Row, notes_of, read_results, rows_of
 from eniac.reproduce.tasks import ALGORITHMS, OURS, TASKS, Result, Task
 from eniac.reproduce.wanted import Wanted
 
@@ -59,14 +59,14 @@ def tables(results: Sequence[Result]) -> str:
     text, every = "", rows_of(results)
     for family, members in itertools.groupby(TASKS, key=lambda name: TASKS[name].family):
         names = list(members)
-        rows, missing, notes = [], [], []
+        rows, missing, shown = [], [], []
         for name in names:
             found = [variant for task, variant in every if task == name]
             fitting = TASKS[name].algorithms()
             for variant in (*fitting, *sorted(set(found) - set(fitting))):
                 if variant in found:
                     rows.append(row(every[name, variant]))
-                    notes += every[name, variant].notes
+                    shown.append(every[name, variant])
             absent = [algorithm for algorithm in fitting if algorithm not in found]
             if absent:
                 whole = len(absent) == len(fitting)
@@ -77,6 +77,7 @@ def tables(results: Sequence[Result]) -> str:
         text += f"\n### {family}\n\nSolved: {goals}.\n"
         text += "\n" + "\n".join([HEAD, *rows]) + "\n" if rows else ""
         text += f"\nNot measured yet: {'; '.join(missing)}.\n" if missing else ""
+        notes = notes_of(shown)
         text += f"\nTo know: {'; '.join(notes)}.\n" if notes else ""
     return text
 
@@ -85,7 +86,7 @@ def solved_at(task: Task, result: Result) -> dict[str, float]:
     """Steps and seconds until the task was solved. One that was solved only beyond the steps that
     there are for it was not solved; that is infinity, as if it had never been."""
     at = result["solved_at"]
-    if at is None or at["steps"] > task.limit_for(result["flags"]):
+    if at is None or at["steps"] > task.limit_for(result["algorithm"], result["flags"]):
         return {"steps": NEVER, "seconds": NEVER}
     return at
 

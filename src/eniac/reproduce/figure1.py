@@ -23,7 +23,7 @@ from eniac.report.figures import COLOURS, band, dress, on_a_common_grid, short_n
 from eniac.report.statistics import interquartile_mean, performance_profile, wilson
 from eniac.reproduce.choice import Choice, Report, chosen, gaps, measured, to_know
 from eniac.reproduce.exploration import short
-from eniac.reproduce.results import Row, rows_of
+from eniac.reproduce.results import Row, notes_of, rows_of
 from eniac.reproduce.tasks import OURS, TASKS, car
 from eniac.reproduce.wanted import Wanted
 
@@ -84,8 +84,7 @@ def report(choice: Choice) -> Report:
         if found:
             text += f"\n{markdown(compared(found), found)}"
             pictures[f"figure1-{episodes}-{settings}"] = draw(found, title)
-        notes = [note for row in rows.values() for note in row.notes]
-        text += to_know(gaps(wanted, lambda run: run.algorithm), notes)
+        text += to_know(gaps(wanted, lambda run: run.algorithm), notes_of(rows.values()))
     return Report(text, pictures)
 
 
@@ -109,7 +108,7 @@ def group_of(row: Row) -> Group:
     for result in row.results:
         points = np.array([point[:2] for point in result["curve"]], np.float64)
         # The first point stays whatever its steps: a round can be longer than a small limit.
-        within = points[:, 0] <= task.limit_for(result["flags"])
+        within = points[:, 0] <= task.limit_for(result["algorithm"], result["flags"])
         within[0] = True
         points = points[within]
         numbers = np.arange(len(points), dtype=np.float64)

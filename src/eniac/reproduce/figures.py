@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,22 +124,31 @@ def write_report(
     """Writes what is shown of a row: pictures to `out`, text to its page, or beside the pictures
     where there is no such page or the version is a small one. Returns the files."""
     suffix = "-quick" if choice.quick else ""
-    written: list[Path] = []
+    pictures: list[Path] = []
     for name, figure in report.pictures.items():
         path = out / f"{name}{suffix}.{format}"
         check_format(path)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             save(figure, path) if isinstance(figure, Figure) else figure(path)
         except OSError as error:
             raise RunError(f"Cannot draw to {path}: {error.strerror or error}.") from error
-        written.append(path)
+        pictures.append(path)
+    written = list(pictures)
     if report.data is not None:
         path = choice.results / f"{row.name}{suffix}.json"
         written.append(write_text(path, json_bytes(report.data).decode()))
     page = choice.results.parent / "docs" / row.page
     if not choice.quick and has_block(page, row.name):
-        text = with_block(page.read_text(), row.name, report.text)
-        written.append(write_text(page, text))
-    else:
-        written.append(write_text(out / f"{row.name}{suffix}.md", report.text.lstrip()))
-    return written
+        text = with_block(page.read_text(), row.name, with_pictures(report.text, pictures, page))
+        return [*written, write_text(page, text)]
+    page = out / f"{row.name}{suffix}.md"
+    return [*written, write_text(page, with_pictures(report.text, pictures, page).lstrip())]
+
+
+def with_pictures(text: str, pictures: Sequence[Path], page: Path) -> str:
+    """A text with pictures at its end, as links from a page to their files."""
+    for picture in pictures:
+        link = os.path.relpath(picture.absolute(), page.parent.absolute())
+        text += f"\n![{picture.stem}]({Path(link).as_posix()})\n"
+    return text

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 EPISODES = 100
 """Episodes that decide whether a task is solved, and fresh ones of the final judgement."""
 
-PAPER_STEPS = 15_000_000
-"""Environment steps at most with the paper's settings: 15 epochs of the paper's program, in each of
-which both policies take half a million."""
+PAPER_EPOCHS, PAPER_STEPS = 15, 500_000
+"""With the paper's settings: epochs of the paper's program at most, and steps of a policy in one of
+them. Those with a cover have two policies."""
 
 OURS = ("eniac", "pc-pg", "zero", "ppo-rnd", "ppo")
+WITHOUT_COVER = ("ppo-rnd", "ppo")
 SB3 = ("sb3-ppo", "sb3-sac")
 ALGORITHMS = (*OURS, *SB3)
 
@@ -68,9 +69,10 @@ class Task:
         """What `--return-above` is given. Returns are sums in float32."""
         return round(self.threshold - 1e-6, 7) if self.at_least else self.threshold
 
-    def limit_for(self, flags: Sequence[str]) -> int:
-        """Environment steps that a run with `flags` gets."""
-        return PAPER_STEPS if "--preset" in flags else self.limit
+    def limit_for(self, algorithm: str, flags: Sequence[str]) -> int:
+        """Environment steps that a run of an algorithm with `flags` gets."""
+        policies = 1 if algorithm in WITHOUT_COVER else 2
+        return PAPER_EPOCHS * PAPER_STEPS * policies if "--preset" in flags else self.limit
 
     def is_enough(self, result: Result, steps: int | None, to_the_end: bool) -> bool:
         """Whether the file of a run says all that a run of so many `steps` would."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from eniac.reproduce.choice import Choice, Report, chosen, gaps, measured, to_know
 from eniac.reproduce.exploration import short
-from eniac.reproduce.results import Row, rows_of
+from eniac.reproduce.results import Row, notes_of, rows_of
 from eniac.reproduce.theory_numbers import (
     ENOUGH,
     GAP,
@@ -72,8 +72,7 @@ def report(choice: Choice) -> Report:
         text += f"\n### {title}{suffix}\n\n{table}" if table else ""
     if any(table for _, table in more):
         pictures["theory-growth"] = draw_growth(rows, choice.label)
-    notes = [note for row in rows.values() for note in row.notes]
-    return Report(text + to_know(gaps(wanted), notes), pictures)
+    return Report(text + to_know(gaps(wanted), notes_of(rows.values())), pictures)
 
 
 def learning_table(rows: Sequence[Row]) -> str:

@@ -30,9 +30,9 @@ class EpochsTask:
     """A task whose runs have so many epochs, whatever comes of them: a file that is there says all,
     and a run that has ended well has come to its last epoch."""
 
-    def limit_for(self, flags: Sequence[str]) -> int | None:
+    def limit_for(self, algorithm: str, flags: Sequence[str]) -> int | None:
         """There is no limit of environment steps."""
-        del flags
+        del algorithm, flags
         return None
 
     def is_enough(self, result: dict[str, Any], steps: int | None, to_the_end: bool) -> bool:

@@ -51,7 +51,7 @@ class Wanted:
     @property
     def steps(self) -> int | None:
         """The limit of environment steps, if there is one."""
-        return self.limit or self.of.limit_for(self.flags)
+        return self.limit or self.of.limit_for(self.algorithm, self.flags)
 
     @property
     def variant(self) -> str:
