@@ -12,8 +12,7 @@ process is making is left out.
     python benchmarks/exploration.py lock-5 eniac --core 1         the same, on core 1 only
     python benchmarks/exploration.py deep-sea-10 ppo --seeds 5 --first-seed 100 --to-the-end
     python benchmarks/exploration.py lock-5 eniac -- --restart 0   a variant, kept under its flags
-    python benchmarks/exploration.py --table                       writes the tables of the page
-    python benchmarks/exploration.py --plot                        draws its picture
+    python benchmarks/exploration.py --table                       the tables of the page
 
 The tasks, and how a run is made, judged and shown, are those of `eniac.reproduce`: `eniac reproduce
 exploration` makes the same files. Here are one task and one algorithm at a time, and the rows of
@@ -35,8 +34,6 @@ from eniac.reproduce.wanted import Wanted
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
-PAGE = ROOT / "docs" / "exploration.md"
-PICTURE = RESULTS / "figures" / "exploration.png"
 BENCH_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 
 
@@ -86,17 +83,14 @@ def main() -> int:
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """Draws the picture and writes the tables."""
-    from eniac.report.plot_style import save
-    from eniac.reproduce.exploration import curves, tables
-    from eniac.reproduce.pages import with_block
-    from eniac.reproduce.results import read_results
+    """Writes the tables of the page and the picture, as `eniac reproduce` does."""
+    from eniac.reproduce.choice import Choice
+    from eniac.reproduce.figures import find, write_report
 
-    results = read_results(arguments.results)
-    if arguments.plot:
-        save(curves(results), PICTURE)
-    if arguments.table:
-        PAGE.write_text(with_block(PAGE.read_text(), "tables", tables(results)))
+    choice = Choice(results=arguments.results)
+    (row,) = find("exploration")
+    for path in write_report(row, row.report(choice), choice, arguments.results / "figures", "png"):
+        print(f"Wrote {path}")
     return 0
 
 
@@ -120,8 +114,8 @@ def parse(words: list[str]) -> argparse.Namespace:
         "--bench-python", type=Path, default=BENCH_PYTHON, help="one that has Stable-Baselines3"
     )
     parser.add_argument("--list", action="store_true", help="list tasks and algorithms")
-    parser.add_argument("--table", action="store_true", help="write the tables of the page")
-    parser.add_argument("--plot", action="store_true", help="draw the curves")
+    parser.add_argument("--table", action="store_true", help="write the tables and the picture")
+    parser.add_argument("--plot", action="store_true", help="the same")
     found = parser.parse_args(words)
     if found.list or found.table or found.plot:
         return found

@@ -1,25 +1,15 @@
 """The tables and the picture of the hard tasks."""
 
-from pathlib import Path
-
 from eniac.report.plot_style import save
 from eniac.reproduce.exploration import curves, row, tables
 from eniac.reproduce.judged import thinned
-from eniac.reproduce.pages import with_block
-from eniac.reproduce.results import read_results, rows_of
+from eniac.reproduce.results import rows_of
 from reproduce.fake_results import result_of
-
-ROOT = Path(__file__).parents[2]
 
 
 def line_of(results):
     (found,) = rows_of(results).values()
     return row(found)
-
-
-def test_the_page_says_what_the_files_say():
-    page = (ROOT / "docs" / "exploration.md").read_text()
-    assert page == with_block(page, "tables", tables(read_results(ROOT / "results")))
 
 
 def test_a_row_counts_what_was_not_solved_within_the_limit_as_infinity():

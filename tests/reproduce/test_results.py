@@ -4,7 +4,7 @@ import pytest
 
 from eniac.errors import ConfigError, RunError
 from eniac.reproduce.pages import with_block
-from eniac.reproduce.results import read_results, rows_of, seeds_shown
+from eniac.reproduce.results import notes_of, read_results, rows_of, seeds_shown
 from reproduce.fake_results import result_of, write_result
 
 
@@ -31,6 +31,15 @@ def test_a_row_that_mixes_versions_says_so():
     assert row.seeds == [0, 1, 2]
     (note,) = row.notes
     assert note == "lock-2 eniac mixes versions: eniac 0.2.0 (seeds 0-1), eniac 0.3.0 (seed 2)"
+
+
+def test_rows_of_several_versions_beside_one_another_are_named():
+    one, other = result_of(), result_of(algorithm="ppo", versions={"eniac": "0.3.0"})
+    sb3 = result_of(algorithm="sb3-ppo", versions={"stable-baselines3": "2.9"})
+    assert notes_of(rows_of([one, sb3]).values()) == []
+    assert notes_of(rows_of([one, other]).values()) == [
+        "rows are of several versions (eniac 0.2.0 lock-2 eniac; eniac 0.3.0 lock-2 ppo)"
+    ]
 
 
 def test_old_files_that_do_not_say_their_settings_are_read_and_named():

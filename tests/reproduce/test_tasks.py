@@ -6,7 +6,7 @@ import pytest
 
 from eniac.algorithms import ALGORITHMS
 from eniac.errors import ConfigError
-from eniac.reproduce.tasks import PAPER_STEPS, TASKS, find_task
+from eniac.reproduce.tasks import TASKS, find_task
 from eniac.reproduce.theory_tasks import THEORY
 from eniac.reproduce.wanted import Wanted, settings_of
 from eniac.runs.options import parse_config
@@ -48,7 +48,8 @@ def test_the_papers_settings_are_a_flag_of_the_same_task():
     assert config.algorithm == ALGORITHMS["eniac"].settings(
         preset="paper-depth4", episodes="episodic"
     )
-    assert config.steps == PAPER_STEPS
+    assert config.steps == 15_000_000
+    assert dataclasses.replace(run, algorithm="ppo").steps == 7_500_000
     assert config.return_above == 93
     assert run.name == "eniac+preset-paper-depth4-3"
     assert str(run.file) == "results/runs/mountain-car-episodic-4/eniac+preset-paper-depth4-3.json"

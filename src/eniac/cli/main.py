@@ -29,6 +29,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "diagnose": ("reports:diagnose", "Say what is the matter with a run, and what to try"),
     "list": ("commands:show_list", "Show the environments, the algorithms or your runs"),
     "export": ("reports:export", "Write a run's policies as safetensors"),
+    "reproduce": (
+        "reproduce:reproduce",
+        "Repeat the experiments of the paper, and judge its claims",
+    ),
     "guarantee": ("commands:guarantee", "Print what a theorem of the paper asks and promises"),
     "certify": ("reports:certify", "Measure the terms of the proof on a run, beside their bounds"),
 }

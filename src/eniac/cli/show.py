@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -249,6 +250,32 @@ def comparison_tables(result: dict[str, Any]) -> Iterator[Table]:
 
 
 _PLAIN: dict[str, Any] = {"box": SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
+
+
+def markdown_parts(text: str) -> Iterator[Table | Text]:
+    """The tables and lines of Markdown, with tables drawn and all else as it is, without marks."""
+    rows: list[list[str]] = []
+    for line in [*text.strip().splitlines(), ""]:
+        if line.startswith("|"):
+            cells = re.split(r"(?<!\\)\|", line.strip("|"))
+            rows.append([re.sub(r"[*`\\]", "", cell).strip() for cell in cells])
+            continue
+        if rows:
+            yield _drawn(rows)
+            rows = []
+        yield Text(re.sub(r"^#+ |[*`]", "", line), style="bold" if line.startswith("#") else "")
+
+
+def _drawn(rows: list[list[str]]) -> Table:
+    """A table of its heads, the line below them, and its rows."""
+    table = Table(**_PLAIN)
+    for place, head in enumerate(rows[0]):
+        words = [word for row in rows[2:] for word in row[place].split()]
+        longest = max(map(len, [*words, *head.split()]), default=1)
+        table.add_column(head, overflow="fold", min_width=min(longest, 16))
+    for row in rows[2:]:
+        table.add_row(*map(Text, row))
+    return table
 
 
 def env_table() -> Group:

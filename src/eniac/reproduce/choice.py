@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from eniac.errors import ConfigError, require, suggestion
-from eniac.reproduce.results import seeds_shown
+from eniac.reproduce.results import name_of, read_results, seeds_shown
 from eniac.reproduce.tasks import Result
-from eniac.reproduce.wanted import RESULTS, RUNS, Wanted, read_result
+from eniac.reproduce.wanted import RESULTS, RUNS, Wanted
 
 QUICK_RESULTS = Path("results-quick")
 """Where the files of `--quick` go: never beside the others."""
@@ -45,6 +45,11 @@ class Choice:
         return range(first, first + (self.seeds or count))
 
     @property
+    def whole(self) -> Choice:
+        """All of it, in the same folders: what is shown does not depend on what is made."""
+        return Choice(quick=self.quick, results=self.results, runs=self.runs)
+
+    @property
     def label(self) -> str:
         """What stands before every title, so that nobody takes a small version for the whole."""
         return "QUICK, NOT THE RESULT: " if self.quick else ""
@@ -56,8 +61,10 @@ class Report:
 
     text: str
     """Markdown"""
-    pictures: dict[str, Figure]
-    """by the names of their files, without an ending"""
+    pictures: Mapping[str, Figure | Callable[[Path], Any]]
+    """by the names of their files, without an ending; or what draws them to a file"""
+    data: dict[str, Any] | None = None
+    """the same as plain data, for other programs"""
 
 
 def chosen(name: str, given: Iterable[Any] | None, known: Sequence[Any]) -> tuple[Any, ...]:
@@ -74,9 +81,11 @@ def chosen(name: str, given: Iterable[Any] | None, known: Sequence[Any]) -> tupl
     return tuple(value for value in known if value in given)
 
 
-def measured(wanted: Iterable[Wanted]) -> list[Result]:
-    """The results of those runs that have some."""
-    return [read_result(run.file) for run in wanted if run.file.exists()]
+def measured(wanted: Iterable[Wanted], results: Path, kind: str = "runs") -> list[Result]:
+    """The results of the rows that are wanted, of whatever seeds; none if there is no folder."""
+    keys = {(run.task, run.variant) for run in wanted}
+    found = read_results(results, kind) if results.is_dir() else []
+    return [result for result in found if (result["task"], name_of(result)) in keys]
 
 
 def gaps(

@@ -12,8 +12,13 @@ from matplotlib.lines import Line2D
 
 from eniac.errors import ConfigError
 from eniac.report.figures import COLOURS
-from eniac.reproduce.results import Row, rows_of
-from eniac.reproduce.tasks import ALGORITHMS, TASKS, Result, Task
+from eniac.reproduce.choice import Choice, Report, chosen
+from eniac.reproduce.results import Row, notes_of, read_results, rows_of
+from eniac.reproduce.tasks import ALGORITHMS, OURS, TASKS, Result, Task
+from eniac.reproduce.wanted import Wanted
+
+SEEDS = 10
+QUICK_TASKS, QUICK_SEEDS, QUICK_STEPS = ("lock-2", "lock-5", "deep-sea-10"), 2, 500_000
 
 HEAD = """\
 | task | algorithm | solved | median steps | median seconds | final return | at the end | limit |
@@ -22,20 +27,46 @@ HEAD = """\
 NEVER = float("inf")
 
 
+def runs(choice: Choice) -> list[Wanted]:
+    """The algorithms on all tasks, or on those that were chosen."""
+    quick = choice.quick and choice.tasks is None
+    names = QUICK_TASKS if quick else chosen("tasks", choice.tasks, tuple(TASKS))
+    return [
+        Wanted(
+            *(name, algorithm, seed, ()),
+            QUICK_STEPS if choice.quick else None,
+            results=choice.results,
+            runs=choice.runs,
+        )
+        for name in names
+        for algorithm in chosen("algorithms", choice.algorithms, OURS)
+        for seed in choice.numbers(0, QUICK_SEEDS if choice.quick else SEEDS)
+    ]
+
+
+def report(choice: Choice) -> Report:
+    """The tables and the curves of what was measured."""
+    results = read_results(choice.results)
+    shown = results and any(not result["flags"] for result in results)
+    pictures = {"exploration": curves(results, choice.label)} if shown else {}
+    told = choice.label.rstrip(": ")
+    return Report((f"\n{told}.\n" if told else "") + tables(results), pictures)
+
+
 def tables(results: Sequence[Result]) -> str:
     """A table for each family of tasks: first the algorithms as they are, then their variants, what
     is missing, and what a reader has to know of the rows."""
     text, every = "", rows_of(results)
     for family, members in itertools.groupby(TASKS, key=lambda name: TASKS[name].family):
         names = list(members)
-        rows, missing, notes = [], [], []
+        rows, missing, shown = [], [], []
         for name in names:
             found = [variant for task, variant in every if task == name]
             fitting = TASKS[name].algorithms()
             for variant in (*fitting, *sorted(set(found) - set(fitting))):
                 if variant in found:
                     rows.append(row(every[name, variant]))
-                    notes += every[name, variant].notes
+                    shown.append(every[name, variant])
             absent = [algorithm for algorithm in fitting if algorithm not in found]
             if absent:
                 whole = len(absent) == len(fitting)
@@ -46,6 +77,7 @@ def tables(results: Sequence[Result]) -> str:
         text += f"\n### {family}\n\nSolved: {goals}.\n"
         text += "\n" + "\n".join([HEAD, *rows]) + "\n" if rows else ""
         text += f"\nNot measured yet: {'; '.join(missing)}.\n" if missing else ""
+        notes = notes_of(shown)
         text += f"\nTo know: {'; '.join(notes)}.\n" if notes else ""
     return text
 
@@ -54,7 +86,7 @@ def solved_at(task: Task, result: Result) -> dict[str, float]:
     """Steps and seconds until the task was solved. One that was solved only beyond the steps that
     there are for it was not solved; that is infinity, as if it had never been."""
     at = result["solved_at"]
-    if at is None or at["steps"] > task.limit_for(result["flags"]):
+    if at is None or at["steps"] > task.limit_for(result["algorithm"], result["flags"]):
         return {"steps": NEVER, "seconds": NEVER}
     return at
 
@@ -85,7 +117,7 @@ def short(steps: float) -> str:
     return f"{steps / 1e6:.2f} M" if steps >= 1e5 else f"{steps / 1e3:.1f} k"
 
 
-def curves(results: Sequence[Result]) -> Figure:
+def curves(results: Sequence[Result], label: str = "") -> Figure:
     """A panel for each task that was tried, a colour for each algorithm, a thin line a seed.
 
     **Raises** `ConfigError` if there is nothing to draw.
@@ -129,4 +161,6 @@ def curves(results: Sequence[Result]) -> Figure:
     figure.legend(handles=handles, loc="outside upper center", ncols=len(seen), frameon=False)
     figure.supxlabel("environment steps", fontsize=9)
     figure.supylabel("return of the incumbent, 100 episodes", fontsize=9)
+    if label:
+        figure.suptitle(label.rstrip(": "), fontsize=10)
     return figure

@@ -23,7 +23,7 @@ from eniac.report.figures import COLOURS, band, dress, on_a_common_grid, short_n
 from eniac.report.statistics import interquartile_mean, performance_profile, wilson
 from eniac.reproduce.choice import Choice, Report, chosen, gaps, measured, to_know
 from eniac.reproduce.exploration import short
-from eniac.reproduce.results import Row, rows_of
+from eniac.reproduce.results import Row, notes_of, rows_of
 from eniac.reproduce.tasks import OURS, TASKS, car
 from eniac.reproduce.wanted import Wanted
 
@@ -74,20 +74,17 @@ def report(choice: Choice) -> Report:
     """Tables and pictures of what was measured, one of each for every setting and kind of
     episodes."""
     text, pictures = "", {}
-    for episodes, settings in itertools.product(
-        chosen("episodes", choice.episodes, EPISODES), chosen("settings", choice.settings, SETTINGS)
-    ):
-        wanted = runs(replace(choice, episodes=(episodes,), settings=(settings,)))
-        rows = rows_of(measured(wanted))
+    for episodes, settings in itertools.product(EPISODES, SETTINGS):
+        wanted = runs(replace(choice.whole, episodes=(episodes,), settings=(settings,)))
+        rows = rows_of(measured(wanted, choice.results))
         found = table_of(rows)
         whose = "the paper's settings" if settings == "paper" else "our settings"
-        title = f"{choice.label}{episodes.capitalize()} episodes, {whose}"
+        title = f"{choice.label}{episodes.capitalize()}, {whose}"
         text += f"\n### {title}\n"
         if found:
             text += f"\n{markdown(compared(found), found)}"
             pictures[f"figure1-{episodes}-{settings}"] = draw(found, title)
-        notes = [note for row in rows.values() for note in row.notes]
-        text += to_know(gaps(wanted, lambda run: run.algorithm), notes)
+        text += to_know(gaps(wanted, lambda run: run.algorithm), notes_of(rows.values()))
     return Report(text, pictures)
 
 
@@ -111,7 +108,7 @@ def group_of(row: Row) -> Group:
     for result in row.results:
         points = np.array([point[:2] for point in result["curve"]], np.float64)
         # The first point stays whatever its steps: a round can be longer than a small limit.
-        within = points[:, 0] <= task.limit_for(result["flags"])
+        within = points[:, 0] <= task.limit_for(result["algorithm"], result["flags"])
         within[0] = True
         points = points[within]
         numbers = np.arange(len(points), dtype=np.float64)
@@ -184,13 +181,13 @@ def draw(found: Table, title: str) -> Figure:
     names = tasks_of(found)
     figure = Figure(figsize=(0.6 + 4.2 * len(names), 9.0), dpi=100, layout="constrained")
     panels = figure.subplots(3, len(names), squeeze=False)
-    handles: dict[str, Any] = {}
+    handles: dict[str, list[tuple[Any, int]]] = {}
     for column, name in enumerate(names):
         groups = {a: group_of(rows[name]) for a, rows in found.items() if name in rows}
         end = max(curve.steps[-1] for group in groups.values() for curve in group.curves)
         for algorithm, group in reversed(groups.items()):  # the first on top
-            label = f"{algorithm} ({len(group.curves)} seeds)"
-            handles[label] = _curves(list(panels[:, column]), group, COLOUR[algorithm], end, name)
+            drawn = _curves(list(panels[:, column]), group, COLOUR[algorithm], end, name)
+            handles.setdefault(algorithm, []).append((drawn, len(group.curves)))
         for axes, y in zip(panels[:, column], ROWS, strict=True):
             dress(axes, "environment steps" if y == ROWS[-1] else "", "" if column else y)
             axes.set_xscale("log")
@@ -203,10 +200,11 @@ def draw(found: Table, title: str) -> Figure:
             axes.set_ylim(-110, 110)
         panels[2, column].set_ylim(-0.03, 1.03)
         panels[0, column].set_title(name, fontsize=10)
-    order = sorted(handles, key=lambda label: OURS.index(label.split()[0]))
+    order = [name for name in OURS if name in handles]
+    counts = {name: sorted({count for _, count in handles[name]}) for name in order}
     figure.legend(
-        [handles[label] for label in order],
-        order,
+        [handles[name][0][0] for name in order],
+        [f"{name} ({_seeds(counts[name])})" for name in order],
         loc="outside lower center",
         ncols=5,
         frameon=False,
@@ -214,6 +212,10 @@ def draw(found: Table, title: str) -> Figure:
     )
     figure.suptitle(title, fontsize=11)
     return figure
+
+
+def _seeds(counts: Sequence[int]) -> str:
+    return f"{' or '.join(map(str, counts))} seed{'s' * (counts != [1])}"
 
 
 ROWS = ("return: mean, deviation", "return: IQM, 95 % interval", "share of seeds above 93")

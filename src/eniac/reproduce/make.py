@@ -20,7 +20,7 @@ from eniac.errors import RunError
 from eniac.reproduce.wanted import Wanted, machine, settings_of
 from eniac.runs import engine
 from eniac.runs.config import Config
-from eniac.runs.load import load_asked, load_run
+from eniac.runs.load import Run, load_asked, load_run
 from eniac.runs.manifest import ended_well, read_manifest
 from eniac.runs.options import parse_config
 
@@ -42,20 +42,27 @@ def make_run(run: Wanted, console: Console | None = None) -> None:
     print(command, flush=True)
     config = config_of(run)
     run.folder.parent.mkdir(parents=True, exist_ok=True)
+    finished: list[Run] = []
+
+    def keep(trained: Run) -> list[str]:
+        finished.append(trained)
+        return []
+
     with _compiling(run.folder.with_name(run.folder.name + ".compiling")) as compiling:
         if not can_go_on(run.folder, config):
             shutil.rmtree(run.folder, ignore_errors=True)
             compiling.forget()
-            result = engine.train(config, console=console)
+            result = engine.train(config, console=console, finish=keep)
         elif not _has_ended(run):
-            result = engine.resume(run.folder, steps=run.steps, console=console)
+            result = engine.resume(run.folder, steps=run.steps, console=console, finish=keep)
         else:
             result = None
         if result is not None and result.signal is not None:
             name = signal.Signals(result.signal).name
             raise RunError(f"{run.task} {run.name} was stopped by {name}; what it has is saved.")
         compiled = compiling.total
-        loaded = load_run(run.folder)
+        # As it was trained: to load it is to build all of it again.
+        trained = finished[0] if finished else load_run(run.folder)
     session = read_manifest(run.folder)["sessions"][-1]
     seeded = getattr(run.of, "seeded", False)
     run.keep_result(
@@ -63,9 +70,9 @@ def make_run(run: Wanted, console: Console | None = None) -> None:
         commit=session["commit"],
         versions=session["versions"],
         machine=machine(),
-        settings=settings_of(loaded.config.to_dict(), seeded),
+        settings=settings_of(trained.config.to_dict(), seeded),
         compile_seconds=round(compiled, 1),
-        **run.of.outcome(loaded, run.seed, compiled),
+        **run.of.outcome(trained, run, compiled),
     )
     if not run.keep:
         shutil.rmtree(run.folder)

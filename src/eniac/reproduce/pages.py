@@ -14,6 +14,11 @@ def markers(name: str) -> tuple[str, str]:
     return f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
 
 
+def has_block(page: Path, name: str) -> bool:
+    """Whether there is such a page, with such a block."""
+    return page.is_file() and markers(name)[0] in page.read_text()
+
+
 def with_block(page: str, name: str, text: str) -> str:
     """The page with `text` as its block called `name`. **Raises** ValueError if it has none."""
     begin, end = map(re.escape, markers(name))

@@ -99,6 +99,24 @@ def _row(task: str, name: str, results: Sequence[Result]) -> Row:
     return Row(task, name, kept, notes)
 
 
+def notes_of(rows: Iterable[Row]) -> list[str]:
+    """What a reader has to know of rows that are shown together."""
+    rows = list(rows)
+    of_version: dict[str, list[str]] = {}
+    for row in rows:
+        if not row.algorithm.startswith("sb3"):
+            for made in sorted({made_by(result) for result in row.results}):
+                of_version.setdefault(made, []).append(f"{row.task} {row.variant}")
+    several = []
+    if len(of_version) > 1:
+        told = "; ".join(
+            f"{made} {', '.join(names) if len(names) <= 3 else f'{len(names)} rows'}"
+            for made, names in sorted(of_version.items())
+        )
+        several = [f"rows are of several versions ({told})"]
+    return [*several, *(note for row in rows for note in row.notes)]
+
+
 def made_by(result: Result) -> str:
     """The library that made a result, with its version."""
     versions = result.get("versions", {})

@@ -15,19 +15,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from eniac.errors import ConfigError, suggestion
+from eniac.reproduce.figure_tasks import FIGURE_TASKS, FigureTask
 from eniac.reproduce.theory_tasks import THEORY, TheoryTask
 
 if TYPE_CHECKING:
+    from eniac.reproduce.wanted import Wanted
     from eniac.runs.load import Run
 
 EPISODES = 100
 """Episodes that decide whether a task is solved, and fresh ones of the final judgement."""
 
-PAPER_STEPS = 15_000_000
-"""Environment steps at most with the paper's settings: 15 epochs of the paper's program, in each of
-which both policies take half a million."""
+PAPER_EPOCHS, PAPER_STEPS = 15, 500_000
+"""With the paper's settings: epochs of the paper's program at most, and steps of a policy in one of
+them. Those with a cover have two policies."""
 
 OURS = ("eniac", "pc-pg", "zero", "ppo-rnd", "ppo")
+WITHOUT_COVER = ("ppo-rnd", "ppo")
 SB3 = ("sb3-ppo", "sb3-sac")
 ALGORITHMS = (*OURS, *SB3)
 
@@ -66,9 +69,10 @@ class Task:
         """What `--return-above` is given. Returns are sums in float32."""
         return round(self.threshold - 1e-6, 7) if self.at_least else self.threshold
 
-    def limit_for(self, flags: Sequence[str]) -> int:
-        """Environment steps that a run with `flags` gets."""
-        return PAPER_STEPS if "--preset" in flags else self.limit
+    def limit_for(self, algorithm: str, flags: Sequence[str]) -> int:
+        """Environment steps that a run of an algorithm with `flags` gets."""
+        policies = 1 if algorithm in WITHOUT_COVER else 2
+        return PAPER_EPOCHS * PAPER_STEPS * policies if "--preset" in flags else self.limit
 
     def is_enough(self, result: Result, steps: int | None, to_the_end: bool) -> bool:
         """Whether the file of a run says all that a run of so many `steps` would."""
@@ -84,11 +88,11 @@ class Task:
         long_enough = bool(curve) and curve[-1][0] >= (steps or self.limit)
         return long_enough or (solved and not to_the_end)
 
-    def outcome(self, run: Run, seed: int, compiled: float) -> Result:
+    def outcome(self, run: Run, wanted: Wanted, compiled: float) -> Result:
         """What the file of a run says of how it went."""
         from eniac.reproduce.judged import outcome
 
-        return outcome(run, self, seed, compiled)
+        return outcome(run, self, wanted.seed, compiled)
 
     def options(self, seed: int, flags: Sequence[str] = ()) -> list[str]:
         """What `eniac train` has to know of the task, beside `flags`."""
@@ -167,9 +171,12 @@ def _tasks() -> Iterator[tuple[str, Task]]:
 TASKS: dict[str, Task] = dict(_tasks())
 
 
-def find_task(name: str) -> Task | TheoryTask:
+AnyTask = Task | TheoryTask | FigureTask
+
+
+def find_task(name: str) -> AnyTask:
     """The task called `name`. **Raises** ConfigError with those that there are."""
-    known: dict[str, Task | TheoryTask] = {**TASKS, **THEORY}
+    known: dict[str, AnyTask] = {**TASKS, **THEORY, **FIGURE_TASKS}
     if name not in known:
         raise ConfigError(
             f"no task is called {name!r}.{suggestion(name, known)} There are {', '.join(known)}."

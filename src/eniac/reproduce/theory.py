@@ -11,7 +11,7 @@ import numpy as np
 
 from eniac.reproduce.choice import Choice, Report, chosen, gaps, measured, to_know
 from eniac.reproduce.exploration import short
-from eniac.reproduce.results import Row, rows_of
+from eniac.reproduce.results import Row, notes_of, rows_of
 from eniac.reproduce.theory_numbers import (
     ENOUGH,
     GAP,
@@ -52,8 +52,10 @@ def runs(choice: Choice) -> list[Wanted]:
 
 def report(choice: Choice) -> Report:
     """Tables and pictures of what was measured."""
-    wanted = runs(choice)
-    rows = rows_of(measured(wanted))
+    wanted = runs(choice.whole)
+    found = rows_of(measured(wanted, choice.results, "theory"))
+    order = dict.fromkeys((run.task, run.variant) for run in runs(Choice()))
+    rows = {key: found[key] for key in order if key in found}
     text, pictures = "", {}
     suffix = choice.label.rstrip(": ")
     suffix = f" ({suffix})" if suffix else ""
@@ -70,8 +72,7 @@ def report(choice: Choice) -> Report:
         text += f"\n### {title}{suffix}\n\n{table}" if table else ""
     if any(table for _, table in more):
         pictures["theory-growth"] = draw_growth(rows, choice.label)
-    notes = [note for row in rows.values() for note in row.notes]
-    return Report(text + to_know(gaps(wanted), notes), pictures)
+    return Report(text + to_know(gaps(wanted), notes_of(rows.values())), pictures)
 
 
 def learning_table(rows: Sequence[Row]) -> str:
@@ -83,7 +84,7 @@ def learning_table(rows: Sequence[Row]) -> str:
     ]
     for row in rows:
         ends = {
-            name: np.array([r["curve"][f"share/{name}"][-1] for r in row.results])
+            name: np.array([r["by_epoch"][f"share/{name}"][-1] for r in row.results])
             for name in SHARES
         }
         last = ends["last"]

@@ -21,7 +21,6 @@ from eniac.reproduce.theory_tasks import (
     STATES,
     THEORY,
     budget_flags,
-    group_flags,
 )
 
 Rows = Mapping[tuple[str, str], Row]
@@ -55,7 +54,7 @@ def growth(rows: Rows) -> Growth:
         for size in BUDGETS:
             row = rows.get((f"random-mdp-{states}", variant(SAMPLE[0], budget_flags(size))))
             for result in row.results if row else ():
-                gap = 1 - result["curve"]["share/outer_mixture"][-1]
+                gap = 1 - result["by_epoch"]["share/outer_mixture"][-1]
                 of_seed.setdefault(result["seed"], []).append(Point(result["steps"], gap))
         whole = {seed: points for seed, points in of_seed.items() if len(points) == len(BUDGETS)}
         if whole:
@@ -147,7 +146,7 @@ def versions(rows: Rows) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 def _needed(results: Sequence[Result]) -> float:
     enough = math.inf
     for result in reversed(results):
-        if result["curve"]["share/last"][-1] < ENOUGH:
+        if result["by_epoch"]["share/last"][-1] < ENOUGH:
             break
         enough = float(result["steps"])
     return enough
@@ -174,10 +173,10 @@ class Excess(NamedTuple):
 
 def misspecified(rows: Rows) -> dict[int, dict[int, Excess]]:
     """For each number of groups and seed, what the class has cost."""
-    task, flags = "random-mdp-40-groups", {number: group_flags(number) for number in GROUPS}
+    task = "random-mdp-40-groups"
     results: dict[int, dict[int, Result]] = {}
-    for number in GROUPS:
-        row = rows.get((task, variant(SAMPLE[0], flags[number])))
+    for number, which in zip(GROUPS, THEORY[task].variants, strict=True):
+        row = rows.get((task, variant(*which)))
         results[number] = {r["seed"]: r for r in row.results} if row else {}
     exact, found = results[GROUPS[0]], {}
     for number in GROUPS[1:]:

@@ -35,7 +35,7 @@ def outcome(run: Run) -> dict[str, Any]:
         "optimum": _short(certificate.optimum),
         "ceiling": _short(records[-1].get("share/mixed_optimum", 1.0)),
         "largest_gap": _short(found["gap, last iterate"].trivial),
-        "curve": {name: [_short(record[name]) for record in records] for name in COLUMNS},
+        "by_epoch": {name: [_short(record[name]) for record in records] for name in COLUMNS},
         "terms": {
             name: [
                 _short(x) for x in (found[name].measured, found[name].largest, found[name].bound)

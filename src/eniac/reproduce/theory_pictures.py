@@ -37,7 +37,7 @@ def draw_learning(rows: Sequence[Row], label: str) -> Figure:
     handles: dict[str, Any] = {}
     for axes, name in zip(panels, names, strict=False):
         for row in [row for row in rows if row.task == name]:
-            curves = [result["curve"] for result in row.results]
+            curves = [result["by_epoch"] for result in row.results]
             steps, shares = on_a_common_grid(
                 [(np.array(c["env_steps"], float), np.array(c["share/last"])) for c in curves]
             )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    from eniac.reproduce.wanted import Wanted
     from eniac.runs.load import Run
 
 FIRST_SEED, SEEDS = 100, 10
@@ -25,8 +26,28 @@ Variant = tuple[str, tuple[str, ...]]
 """An algorithm and the flags of its runs."""
 
 
+class EpochsTask:
+    """A task whose runs have so many epochs, whatever comes of them: a file that is there says all,
+    and a run that has ended well has come to its last epoch."""
+
+    def limit_for(self, algorithm: str, flags: Sequence[str]) -> int | None:
+        """There is no limit of environment steps."""
+        del algorithm, flags
+        return None
+
+    def is_enough(self, result: dict[str, Any], steps: int | None, to_the_end: bool) -> bool:
+        """Whether the file of a run says all that another one would."""
+        del result, steps, to_the_end
+        return True
+
+    def has_ended(self, folder: Path, steps: int | None, to_the_end: bool) -> bool:
+        """Whether the run in `folder`, which has ended well, need not go on."""
+        del folder, steps, to_the_end
+        return True
+
+
 @dataclass(frozen=True)
-class TheoryTask:
+class TheoryTask(EpochsTask):
     """A finite environment with a function class, and the algorithms that learn there."""
 
     question: str
@@ -43,11 +64,6 @@ class TheoryTask:
     folder: ClassVar[str] = "theory"
     """where the files of its runs are, in a folder of results"""
 
-    def limit_for(self, flags: Sequence[str]) -> int | None:
-        """None: a run has N epochs."""
-        del flags
-        return None
-
     def options(self, seed: int, flags: Sequence[str] = ()) -> list[str]:
         """What `eniac train` has to know of the task, beside `flags`."""
         del flags
@@ -59,19 +75,9 @@ class TheoryTask:
             *_pairs("--class-options", self.class_options),
         ]
 
-    def is_enough(self, result: dict[str, Any], steps: int | None, to_the_end: bool) -> bool:
-        """A file that is there says all."""
-        del result, steps, to_the_end
-        return True
-
-    def has_ended(self, folder: Path, steps: int | None, to_the_end: bool) -> bool:
-        """A run that has ended well has come to its last epoch."""
-        del folder, steps, to_the_end
-        return True
-
-    def outcome(self, run: Run, seed: int, compiled: float) -> dict[str, Any]:
+    def outcome(self, run: Run, wanted: Wanted, compiled: float) -> dict[str, Any]:
         """What the file of a run says of how it went."""
-        del seed, compiled
+        del wanted, compiled
         from eniac.reproduce.theory_outcome import outcome
 
         return outcome(run)

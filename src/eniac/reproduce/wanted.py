@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from eniac.errors import RunError
-from eniac.reproduce.tasks import Result, Task, find_task, variant
-from eniac.reproduce.theory_tasks import TheoryTask
+from eniac.reproduce.tasks import AnyTask, Result, Task, find_task, variant
 from eniac.runs.files import write_atomically
 from eniac.runs.identity import FREE
 from eniac.runs.reading import read_json
@@ -46,13 +45,13 @@ class Wanted:
     """whether its folder stays when it is finished"""
 
     @property
-    def of(self) -> Task | TheoryTask:
+    def of(self) -> AnyTask:
         return find_task(self.task)
 
     @property
     def steps(self) -> int | None:
         """The limit of environment steps, if there is one."""
-        return self.limit or self.of.limit_for(self.flags)
+        return self.limit or self.of.limit_for(self.algorithm, self.flags)
 
     @property
     def variant(self) -> str:
@@ -87,7 +86,7 @@ class Wanted:
         return self.of.is_enough(read_result(self.file), self.steps, self.to_the_end)
 
     def keep_result(self, **more: Any) -> None:
-        """Writes its file, which is whole or not there."""
+        """Writes its file, which is whole or not there. **Raises** `RunError` if that fails."""
         result: Result = {
             "task": self.task,
             "algorithm": self.algorithm,
@@ -97,8 +96,14 @@ class Wanted:
             "to_the_end": self.to_the_end,
             **more,
         }
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.file, (json.dumps(result, allow_nan=False) + "\n").encode())
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.file, (json.dumps(result, allow_nan=False) + "\n").encode())
+        except OSError as error:
+            raise RunError(
+                f"Cannot write to {self.file}: {error.strerror or error}. The run is kept in "
+                f"{self.folder}; the same command writes the file when that is mended."
+            ) from error
 
     def to_dict(self) -> dict[str, Any]:
         """What JSON can hold of it. `from_dict` is its inverse."""
