@@ -2,9 +2,9 @@
 
     python examples/hundred_runs.py FOLDER [HOST:PORT]
 
-Two algorithms that differ in their bonus alone, five depths, ten seeds each: a quarter of an hour
-of processor time. With the address of a Ray cluster the runs go to all of its machines, and FOLDER
-has to be one that they share. Stopped at any moment, it goes on when it is called again.
+Two algorithms that differ in their bonus alone, five depths, ten seeds each: eight minutes of
+processor time. With the address of a Ray cluster the runs go to all of its machines, and FOLDER has
+to be one that they share. Stopped at any moment, it goes on when it is called again.
 """
 
 import sys

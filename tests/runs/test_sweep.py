@@ -144,7 +144,7 @@ def test_a_sweep_from_python_raises_what_went_wrong(tmp_path, monkeypatch):
     told = rf"1 of 3 runs failed\. {SPI}-{SEA}-0: the door is stuck\. What it said is in .*-0\.log"
     with pytest.raises(RunError, match=told):
         call()
-    with pytest.raises(KeyboardInterrupt, match="2 runs are left"):
+    with pytest.raises(KeyboardInterrupt, match="2 of 3 left"):
         call()
     assert call() == []  # what there is, which is nothing
 

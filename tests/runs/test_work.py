@@ -122,7 +122,7 @@ def test_a_signal_lets_jobs_save_and_the_next_call_goes_on(tmp_path, begin, numb
     process.send_signal(number)
     said = process.communicate()[0]
     assert process.returncode == 128 + number
-    assert "Stopped, and saved; 3 left. The same command goes on." in said
+    assert f"Stopped by {number.name}, and saved; 3 left. The same command goes on." in said
     assert not counted[2].exists()
     for path in counted[:2]:
         assert path.with_suffix(".saved").read_text() == path.read_text().split()[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,14 @@ def runs_inside(folders: Sequence[Path]) -> list[Path]:
     found = []
     for folder in folders:
         inside = [] if (folder / "config.json").exists() else _run_folders(folder)
-        found += sorted(inside) or [folder]
+        found += sorted(inside, key=_by_number) or [folder]
     return found
+
+
+def _by_number(path: Path) -> list[tuple[int, str]]:
+    """A key that sorts names by the numbers in them: DeepSea-4 before DeepSea-12."""
+    parts = re.split(r"(\d+)", str(path))
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def describe_run(folder: Path) -> dict[str, Any]:

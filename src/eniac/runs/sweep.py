@@ -78,7 +78,7 @@ def sweep(
     with open_executor(executor, address, accelerator) as open_one:
         outcome = run_sweep(runs, out, open_one, workers=workers, console=console)
     if outcome.signal is not None:
-        raise KeyboardInterrupt(f"Stopped, and saved. {len(outcome.left)} runs are left.")
+        raise KeyboardInterrupt(f"Stopped, and saved. {len(outcome.left)} of {len(runs)} left.")
     if outcome.failed:
         failure = outcome.failed[0]
         raise RunError(
@@ -149,12 +149,12 @@ def summary(folder: Path) -> dict[str, Any]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """`results`, a row for all seeds of a method in an environment."""
+    """`results`, a row for all seeds of a method in an environment, in the same order."""
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["env"], row["algorithm"], row["setting"]), []).append(row)
     found = []
-    for (env, algorithm, setting), members in sorted(groups.items()):
+    for (env, algorithm, setting), members in groups.items():
         returns = [row["return_mean"] for row in members if row["return_mean"] is not None]
         judged = [row["solved"] for row in members if row["solved"] is not None]
         found.append(

@@ -252,4 +252,5 @@ def _tell(work: _Work, caught: int | None, board: Board) -> None:
             board.say(f"  {failure.job.name}: {failure.text}", "red")
             board.say(f"    {failure.job.log_file}")
     if caught is not None and work.left:
-        board.say(f"Stopped, and saved; {len(work.left)} left. The same command goes on.")
+        name = signal.Signals(caught).name
+        board.say(f"Stopped by {name}, and saved; {len(work.left)} left. The same command goes on.")
