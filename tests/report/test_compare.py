@@ -222,7 +222,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path, better, worse):
     with pytest.raises(ConfigError, match=r"by is 'steps', which needs a threshold"):
         compare_runs([better, worse], by="steps")
     with pytest.raises(ConfigError, match="no epoch"):
-        compare_runs([better, tmp_path])
+        compare_runs([better, tmp_path / "nowhere"])
     (worse / "config.json").unlink()
     with pytest.raises(ConfigError, match=r"has no config\.json"):
         compare_runs([better, worse])

@@ -90,7 +90,7 @@ def test_what_cannot_be_drawn_is_told(tmp_path):
     with pytest.raises(ConfigError, match=r"metric is 'return_meen'; .*Did you mean 'return_mean'"):
         learning_curves([run], tmp_path / "x.png", "return_meen")
     with pytest.raises(ConfigError, match="no epoch"):
-        learning_curves([tmp_path], tmp_path / "x.png")
+        learning_curves([tmp_path / "nowhere"], tmp_path / "x.png")
     assert not (tmp_path / "x.png").exists()
 
 

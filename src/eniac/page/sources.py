@@ -14,6 +14,7 @@ import numpy as np
 
 from eniac.errors import ConfigError, RunError
 from eniac.report.curves import Curve, RunCurves, read_curves
+from eniac.report.run_list import run_folders
 from eniac.reproduce.results import Row, rows_of
 from eniac.runs.manifest import read_manifest, version_of
 from eniac.runs.reading import read_json
@@ -72,12 +73,13 @@ def _count(found: Sources) -> int:
 
 
 def _walk(folder: Path, found: Sources) -> None:
+    runs = run_folders(folder)
+    found.runs += runs
     for path, folders, files in os.walk(folder):
-        folders.sort()
-        if "config.json" in files and {"metrics.jsonl", "manifest.json"} & set(files):
-            found.runs.append(Path(path))
-            folders.clear()  # there are no runs inside a run
+        if Path(path) in runs:
+            folders.clear()
             continue
+        folders.sort()
         for name in sorted(files):
             if name.endswith(".json"):
                 _read(Path(path, name), found)

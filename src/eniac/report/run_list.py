@@ -9,39 +9,42 @@ from pathlib import Path
 from typing import Any
 
 from eniac.errors import ConfigError, RunError
+from eniac.runs.log import METRICS
 from eniac.runs.reading import get_field, last_records, read_json, reason
 
 
 def find_runs(folder: Path) -> list[dict[str, Any]]:
     """What there is to say of each run in `folder` and the folders inside it, oldest first.
 
-    A run is a folder with a config.json and checkpoints beside it. One that cannot be read has
-    `problem`, a sentence, and None for what is not known. `return_mean` and `epochs` are the means
-    over seeds of the last record and the largest; `steps` are those of all seeds together.
+    A run is a folder with a config.json and checkpoints or a log beside it. One that cannot be read
+    has `problem`, a sentence, and None for what is not known. `return_mean` and `epochs` are the
+    means over seeds of the last record and the largest; `steps` are those of all seeds together.
     """
     if not folder.is_dir():
         if str(folder) == "runs":
             return []
         raise ConfigError(f"{folder} is not a folder. `eniac list runs` looks in runs/.")
-    found = [describe_run(path) for path in _run_folders(folder)]
+    found = [describe_run(path) for path in run_folders(folder)]
     return sorted(found, key=lambda run: (run["start"] or "", run["folder"]))
 
 
-def _run_folders(folder: Path) -> list[Path]:
+def run_folders(folder: Path) -> list[Path]:
+    """The folders of runs in `folder` and the folders inside it, or itself if it is one, sorted by
+    the numbers in their names."""
     found = []
     for path, folders, files in os.walk(folder):
-        if "config.json" in files and "checkpoints" in folders:
+        if "config.json" in files and ("checkpoints" in folders or METRICS in files):
             found.append(Path(path))
             folders.clear()  # there are no runs inside a run
-    return found
+    return sorted(found, key=_by_number)
 
 
 def runs_inside(folders: Sequence[Path]) -> list[Path]:
     """These folders, but for one that holds runs, such as a sweep's, the runs in it."""
     found = []
     for folder in folders:
-        inside = [] if (folder / "config.json").exists() else _run_folders(folder)
-        found += sorted(inside, key=_by_number) or [folder]
+        inside = [] if (folder / "config.json").exists() else run_folders(folder)
+        found += inside or [folder]
     return found
 
 
