@@ -28,6 +28,7 @@ def told(capsys):
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
+        ("", "Reproduce what? There are figure1, "),
         (
             "figur1",
             "Did you mean 'figure1'? There are figure1, figure2, figure3, tables, ",
