@@ -23,6 +23,15 @@ def tell(path, note=None):
     Path(path).write_text(json.dumps(where))
 
 
+def meet(path, number):
+    """Waits until so many jobs are there, and says where it runs."""
+    here = Path(f"{path}.here")
+    here.write_text("here")
+    while len(list(here.parent.glob("*.here"))) < number:
+        time.sleep(0.01)
+    tell(path)
+
+
 def fail(path, times=10**6, kind="ValueError"):
     """Fails so many times, and then writes."""
     tries = Path(f"{path}.tries")

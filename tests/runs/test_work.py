@@ -85,6 +85,15 @@ def test_every_job_has_a_process_and_a_core_of_its_own_and_is_done_once(tmp_path
     assert len((tmp_path / "note").read_text().split()) == 2
 
 
+def test_more_jobs_than_cores_take_all_of_them(tmp_path, console):
+    cores = sorted(os.sched_getaffinity(0))
+    number = 2 * len(cores)
+    jobs = [make(tmp_path, f"job-{n}", "meet", number=number) for n in range(number)]
+    execute(jobs, workers=number, console=console)
+    taken = {tuple(json.loads(job.product.read_text())["cores"]) for job in jobs}
+    assert taken == {(core,) for core in cores}
+
+
 def test_a_job_that_fails_is_tried_again_at_the_end_and_does_not_stop_the_rest(tmp_path, console):
     jobs = [
         make(tmp_path, "once", "fail", times=1),

@@ -95,7 +95,7 @@ def _reproduce(
         workers: Runs side by side. None: one a core, of this machine or of the cluster.
         executor: Where runs are made: processes of this machine, or a Ray cluster.
         address: HOST:PORT of the head of the Ray cluster. None: that of this machine.
-        results: Folder of the files. None: results, with --quick results-quick.
+        results: Folder of the files. None: results, or for a quick version results-quick.
         runs: Folder of the runs while they are made. None: runs/reproduce, or runs/reproduce-quick.
         out: Folder of the pictures. None: figures in the folder of results.
         format: Kind of picture.

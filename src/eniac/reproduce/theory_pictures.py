@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from eniac.report.figures import COLOURS, dress, on_a_common_grid
+from eniac.report.figures import COLOURS, dress, on_a_common_grid, short_number
 from eniac.reproduce.results import Row
 from eniac.reproduce.theory_numbers import (
     ENOUGH,
@@ -48,14 +50,13 @@ def draw_learning(rows: Sequence[Row], label: str) -> Figure:
                 steps, np.median(gap, 0), style, color=colour, linewidth=1.8
             )
         axes.axhline(1 - ENOUGH, color="#999999", linewidth=0.8, linestyle=":")
-        dress(axes, "", "")
+        dress(axes, "environment steps of a seed", "")
         axes.set_ylim(-0.06, 1.55)
         axes.set_title(f"{name.removeprefix('provable-')}, {THEORY[name].function_class} class")
         axes.title.set_fontsize(10)
     for axes in panels[len(names) :]:
         axes.set_visible(False)
     figure.suptitle(f"{label}Value gap, median and range of the seeds", fontsize=11)
-    figure.supxlabel("environment steps of a seed", fontsize=10)
     figure.supylabel("gap of the last iterate, share of the optimum", fontsize=10)
     named = sorted(handles, key=algorithms.index)
     handled = [handles[name] for name in named]
@@ -64,15 +65,18 @@ def draw_learning(rows: Sequence[Row], label: str) -> Figure:
 
 
 def draw_growth(rows: Rows, label: str) -> Figure:
-    """Gap against samples by size, samples against size, SAMPLE beside COMPUTE, and the cost of a
-    class that cannot say it all."""
-    figure = Figure(figsize=(12.5, 3.6), dpi=100, layout="constrained")
-    by_gap, by_size, by_version, by_bias = figure.subplots(1, 4)
-    found = growth(rows)
-    _draw_gaps(by_gap, found)
-    _draw_sizes(by_size, found)
-    _draw_versions(by_version, versions(rows))
-    _draw_bias(by_bias, misspecified(rows))
+    """What there is of these: gap against samples, samples against size, SAMPLE beside COMPUTE, and
+    what a class costs that cannot say it all."""
+    found, both, costs = growth(rows), versions(rows), misspecified(rows)
+    drawn = [
+        *([partial(_draw_gaps, found=found), partial(_draw_sizes, found=found)] if found else []),
+        *([partial(_draw_versions, found=both)] if both else []),
+        *([partial(_draw_bias, found=costs)] if costs else []),
+    ]
+    figure = Figure(figsize=(0.4 + 3.3 * len(drawn), 3.7), dpi=110, layout="constrained")
+    panels = figure.subplots(1, max(len(drawn), 1), squeeze=False)[0]
+    for axes, draw in zip(panels, drawn, strict=False):
+        draw(axes)
     figure.suptitle(f"{label}Samples and accuracy of ENIAC-SPI", fontsize=11)
     return figure
 
@@ -83,8 +87,17 @@ def _logarithmic(axes: Axes, x: str, y: str, title: str) -> None:
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.set_title(title, fontsize=10)
+    for axis in (axes.xaxis, axes.yaxis):
+        _name_ticks(axis)
     axes.grid(color="#dddddd", linewidth=0.7)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _name_ticks(axis: Any) -> None:
+    """1, 2 and 5 of each power of ten, in short."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _draw_gaps(axes: Axes, found: Growth) -> None:
@@ -106,6 +119,7 @@ def _draw_sizes(axes: Axes, found: Growth) -> None:
         axes.plot([4 * states] * len(steps), steps, "o", color=COLOURS[0], alpha=0.4, markersize=4)
         axes.plot(4 * states, np.median(steps), "_", color="#000000", markersize=14)
     _logarithmic(axes, "pairs of state and action", f"steps to a gap of {GAP:g}", "and their size")
+    axes.set_xticks([4 * states for states in found])
 
 
 def _draw_versions(axes: Axes, found: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
@@ -117,6 +131,7 @@ def _draw_versions(axes: Axes, found: Mapping[str, tuple[np.ndarray, np.ndarray]
     axes.set_xticks(range(len(found)), [*found])
     axes.set_xlim(-0.5, max(len(found), 1) - 0.5)
     axes.set_yscale("log")
+    _name_ticks(axes.yaxis)
     axes.set_ylabel("steps that are enough")
     axes.set_title("SAMPLE (left), COMPUTE (right)", fontsize=10)
     axes.grid(color="#dddddd", linewidth=0.7, axis="y")

@@ -8,6 +8,7 @@ depends on the cores that they find.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -29,6 +30,8 @@ from eniac.runs.signals import STOPPING
 DONE, FAILED, REFUSED, UNFIT, ELSEWHERE = 0, 1, 2, 69, 75
 """Exit codes: the product is there; it is not; it cannot be made at all; no job can be done on this
 machine; another process is making it."""
+
+_MOST_ON_A_CORE = 100
 
 
 def carry_out(order: dict[str, Any]) -> int:
@@ -88,23 +91,21 @@ def _unfit(order: dict[str, Any], product: Path) -> str:
 
 @contextlib.contextmanager
 def _core() -> Iterator[None]:
-    """Keeps this process, and those that it starts, to a core that no other job of this user has,
-    as long as there is one left.
+    """Keeps this process, and those that it starts, to one core: one of those that the fewest jobs
+    of this user have.
 
-    Which are taken is told by names that the system forgets with the process that has them.
+    Who has which is told by names that the system forgets with the process that has them.
     """
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
     cores = sorted(os.sched_getaffinity(0))
-    core = cores[os.getpid() % len(cores)]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as name:
-        for each in cores:
+        for place, core in itertools.product(range(_MOST_ON_A_CORE), cores):
             with contextlib.suppress(OSError):
-                name.bind(f"\0eniac-core-{os.getuid()}-{each}")
-                core = each
+                name.bind(f"\0eniac-core-{os.getuid()}-{core}-{place}")
+                os.sched_setaffinity(0, {core})
                 break
-        os.sched_setaffinity(0, {core})
         yield
 
 
