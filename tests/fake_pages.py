@@ -84,7 +84,11 @@ def write_claims(folder, **more):
         "rule": "above 0.7: share of seeds",
         "verdict": "held",
         "command": "eniac reproduce exploration",
-        "evidence": [number | {"of": "length 5"}, number | {"of": "length 10"}],
+        "evidence": [
+            number | {"of": "length 5"},
+            number | {"of": "length 10"},
+            {"of": "length 15", "number": "-", "interval": None, "verdict": "not measured"},
+        ],
     }
     folder.mkdir(parents=True, exist_ok=True)
     data = {"version": "0.2.0", "quick": False, "claims": [claim | more]}

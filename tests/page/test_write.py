@@ -195,6 +195,7 @@ def test_claims_and_figures_of_results_are_shown(tmp_path):
     results = write_claims(write_figures(tmp_path / "results"))
     page, problems = made(results, out=tmp_path)
     assert problems == []
+    assert "1 held, of 1." in page.text
     (row,) = rows_of(page, "What was claimed")
     assert row[0] == "ENIAC opens the lockabove 0.7: share of seeds"
     assert row[2:4] == ["held", "length 5: 10 of 10 [0.72, 1]length 10: 10 of 10 [0.72, 1]"]

@@ -40,6 +40,10 @@ class Section(NamedTuple):
     html: Markup
 
 
+UNMEASURED = "not measured"
+"""The verdict on a claim that there are no runs for."""
+
+
 def section(name: str, title: str, *children: Child) -> Section:
     heading = tag("h2", title, id=f"{name}-title")
     return Section(
@@ -96,9 +100,12 @@ def claims(rows: Sequence[Mapping[str, Any]]) -> Section | None:
     """What `eniac reproduce claims` found."""
     if not rows:
         return None
+    verdicts = [_word(row.get("verdict")) for row in rows]
+    counts = ", ".join(f"{verdicts.count(x)} {x}" for x in dict.fromkeys(verdicts))
     return section(
         "claims",
         "Claims of the paper",
+        tag("p", f"{counts}, of {len(rows)}."),
         table(
             "What was claimed, and what was found",
             ("claim", "where", "verdict", "what decides", "command"),
@@ -122,6 +129,8 @@ def _evidence(row: Mapping[str, Any]) -> list[str]:
     found = []
     for part in parts if isinstance(parts, list) else [row]:
         if not isinstance(part, Mapping) or part.get("number") is None:
+            continue
+        if part.get("verdict") == UNMEASURED:
             continue
         text = f"{_word(part.get('of'))}: " if part.get("of") else ""
         text += _word(part["number"]) + _interval(part.get("interval"))

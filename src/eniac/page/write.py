@@ -309,7 +309,7 @@ def _axes(data: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": ", ".join(
             [
-                f"{who} on {data.get('task', data['env'])}, seed {data['seed']}",
+                f"{who} on {data['env']}, seed {data['seed']}",
                 *([data["preset"]] if data.get("preset") else []),
             ]
         ),
