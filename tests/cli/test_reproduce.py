@@ -42,6 +42,9 @@ def told(capsys):
         ("claims --results nowhere", "there is no folder nowhere"),
         ("figure1 --dry-run --from-results", "both given; give one"),
         ("all --tasks lock-2", "--tasks is only for"),
+        ("theory --algorithms ppo", "--algorithms has ppo; there are eniac-spi-sample"),
+        ("figure1 --quick --results results", "a folder whose name has 'quick' in it"),
+        ("figure1 --results results-quick", "a folder whose name has 'quick' in it"),
     ],
 )
 def test_what_cannot_be_is_told_in_a_line(here, capsys, words, wanted):

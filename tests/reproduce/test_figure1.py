@@ -56,11 +56,12 @@ def test_a_table_has_success_steps_and_seconds_and_names_what_is_missing(tmp_pat
 
 
 def test_a_quick_version_is_small_and_says_so_everywhere(tmp_path):
-    every = runs(Choice(quick=True, results=tmp_path))
+    folder = tmp_path / "quick"
+    every = runs(Choice(quick=True, results=folder))
     assert {run.task for run in every} == {"mountain-car-2", "mountain-car-episodic-2"}
     assert max(run.steps for run in every) <= 3_000_000
-    write_result(tmp_path, car(solved=300_000))
-    found = report(Choice(quick=True, results=tmp_path))
+    write_result(folder, car(solved=300_000))
+    found = report(Choice(quick=True, results=folder))
     assert "### QUICK, NOT THE RESULT: Continuing, our settings" in found.text
     assert found.text.count("###") == found.text.count("QUICK")
     (picture,) = found.pictures.values()

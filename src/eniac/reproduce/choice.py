@@ -38,6 +38,8 @@ class Choice:
         require(self.seeds is None or self.seeds >= 1, "seeds", self.seeds, "1 or more")
         first = self.first_seed
         require(first is None or first >= 0, "first_seed", first, "0 or more")
+        apart = "a folder whose name has 'quick' in it with --quick, and another one without"
+        require(("quick" in self.results.name) == self.quick, "results", str(self.results), apart)
 
     def numbers(self, first: int, count: int) -> range:
         """The seeds, where `count` from `first` on are usual."""

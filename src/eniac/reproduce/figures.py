@@ -1,4 +1,7 @@
-"""What can be reproduced: a figure, a table, a set of claims a row."""
+"""What can be reproduced: a figure, a table, a set of claims a row.
+
+Nothing heavy is imported before it is used, so that the list comes at once.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from eniac.errors import ConfigError, RunError, suggestion
 from eniac.lazy import resolve
-from eniac.report.figures import check_format
-from eniac.report.plot_style import save
-from eniac.reproduce.choice import Choice, Report
-from eniac.reproduce.pages import has_block, with_block, write_text
-from eniac.reproduce.wanted import Wanted
-from eniac.runs.files import json_bytes
+
+if TYPE_CHECKING:
+    from eniac.reproduce.choice import Choice, Report
+    from eniac.reproduce.wanted import Wanted
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,13 @@ def write_report(
 ) -> list[Path]:
     """Writes what is shown of a row: pictures to `out`, text to its page, or beside the pictures
     where there is no such page or the version is a small one. Returns the files."""
+    from matplotlib.figure import Figure
+
+    from eniac.report.figures import check_format
+    from eniac.report.plot_style import save
+    from eniac.reproduce.pages import has_block, with_block, write_text
+    from eniac.runs.files import json_bytes
+
     suffix = "-quick" if choice.quick else ""
     pictures: list[Path] = []
     for name, figure in report.pictures.items():

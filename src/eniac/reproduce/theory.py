@@ -36,11 +36,11 @@ QUICK_SEEDS = 2
 def runs(choice: Choice) -> list[Wanted]:
     """All runs of the theory's experiments, or those that were chosen."""
     quick = choice.quick and choice.tasks is None
+    known = dict.fromkeys(name for task in THEORY.values() for name, _ in task.variants)
+    wanted = chosen("algorithms", choice.algorithms, tuple(known))
     found = []
     for name in QUICK_TASKS if quick else chosen("tasks", choice.tasks, tuple(THEORY)):
         task = THEORY[name]
-        known = tuple(dict.fromkeys(algorithm for algorithm, _ in task.variants))
-        wanted = known if choice.algorithms is None else choice.algorithms
         for algorithm, flags in task.variants:
             if algorithm not in wanted:
                 continue
