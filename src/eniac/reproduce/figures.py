@@ -135,11 +135,16 @@ def write_report(
     for name, figure in report.pictures.items():
         path = out / f"{name}{suffix}.{format}"
         check_format(path)
+        # Beside its place first: a full disk leaves the old picture.
+        beside = path.with_name(f"{path.stem}.writing{path.suffix}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            save(figure, path) if isinstance(figure, Figure) else figure(path)
+            save(figure, beside) if isinstance(figure, Figure) else figure(beside)
+            beside.replace(path)
         except OSError as error:
             raise RunError(f"Cannot draw to {path}: {error.strerror or error}.") from error
+        finally:
+            beside.unlink(missing_ok=True)
         pictures.append(path)
     written = list(pictures)
     if report.data is not None:
