@@ -4,6 +4,7 @@ from eniac.report.plot_style import save
 from eniac.reproduce.exploration import curves, row, tables
 from eniac.reproduce.judged import thinned
 from eniac.reproduce.results import rows_of
+from eniac.reproduce.tasks import TASKS
 from reproduce.fake_results import result_of
 
 
@@ -17,9 +18,10 @@ def test_a_row_counts_what_was_not_solved_within_the_limit_as_infinity():
         runs = [result_of(seed=k, solved=steps) for k, steps in enumerate(solved)]
         return line_of(runs).split(" | ")[2:5]
 
-    assert cells(1_000_000, 3_000_000, None) == ["2 of 3", "3.00 M", "30"]
+    assert cells(1_000_000, 1_500_000, None) == ["2 of 3", "1.50 M", "15"]
     assert cells(50_000, None, None) == ["1 of 3", "-", "-"]
-    assert cells(1_000_000, 20_000_001) == ["1 of 2", "-", "-"]
+    limit = TASKS["lock-2"].limit
+    assert cells(1_000_000, limit + 1) == ["1 of 2", "-", "-"]
 
 
 def test_a_row_says_what_the_final_judgement_came_to():

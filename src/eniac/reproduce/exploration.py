@@ -17,7 +17,7 @@ from eniac.reproduce.results import Row, notes_of, read_results, rows_of
 from eniac.reproduce.tasks import ALGORITHMS, OURS, TASKS, Result, Task
 from eniac.reproduce.wanted import Wanted
 
-SEEDS = 10
+SEEDS, BASELINE_SEEDS = 10, 5
 QUICK_TASKS, QUICK_SEEDS, QUICK_STEPS = ("lock-2", "lock-5", "deep-sea-10"), 2, 500_000
 
 HEAD = """\
@@ -31,6 +31,7 @@ def runs(choice: Choice) -> list[Wanted]:
     """The algorithms on all tasks, or on those that were chosen."""
     quick = choice.quick and choice.tasks is None
     names = QUICK_TASKS if quick else chosen("tasks", choice.tasks, tuple(TASKS))
+    seeds = dict.fromkeys(OURS, BASELINE_SEEDS) | {"eniac": SEEDS}
     return [
         Wanted(
             *(name, algorithm, seed, ()),
@@ -40,7 +41,7 @@ def runs(choice: Choice) -> list[Wanted]:
         )
         for name in names
         for algorithm in chosen("algorithms", choice.algorithms, OURS)
-        for seed in choice.numbers(0, QUICK_SEEDS if choice.quick else SEEDS)
+        for seed in choice.numbers(0, QUICK_SEEDS if choice.quick else seeds[algorithm])
     ]
 
 

@@ -127,19 +127,19 @@ def _tasks() -> Iterator[tuple[str, Task]]:
         yield (
             car(depth, episodic),
             Task(
-                *(family, "MountainCarContinuous-v0", 93, 10_000_000 if episodic else 5_000_000),
+                *(family, "MountainCarContinuous-v0", 93, 4_000_000 if episodic else 2_000_000),
                 depth=depth,
                 episodic=episodic,
                 continuous=True,
             ),
         )
-    for length in (2, 5, 10, 15, 25):
+    for length, millions in {2: 2, 5: 4, 10: 6, 15: 12, 25: 20}.items():
         lock = f"CombinationLock-{length}"
-        task = Task("Combination lock", lock, 3.8, 20_000_000, at_least=True, seeded=True)
+        task = Task("Combination lock", lock, 3.8, millions * 10**6, at_least=True, seeded=True)
         yield f"lock-{length}", task
-    for size in (10, 20, 30, 50):
+    for size, millions in {10: 2, 20: 8, 30: 12, 50: 20}.items():
         task = Task(
-            *("Deep sea", f"DeepSea-{size}", 0.95 * 0.99, 20_000_000),
+            *("Deep sea", f"DeepSea-{size}", 0.95 * 0.99, millions * 10**6),
             at_least=True,
             seeded=True,
             greedy=True,
