@@ -550,6 +550,7 @@ def test_a_provable_agent_observes_the_number_of_the_state(tmp_path):
     agent.learn(epochs=2)
     assert agent.predict(0) in (0, 1)
     assert agent.predict([0, 1, 2]).shape == (3,)
+    assert agent.bonus([0, 1, 2], [1, 0, 1]).shape == (3,)
     with pytest.raises(eniac.ConfigError, match="no element of the space"):
         agent.predict(99)
     agent.save(tmp_path / "saved")

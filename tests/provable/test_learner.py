@@ -49,6 +49,17 @@ def test_every_row_finds_the_treasure_of_a_small_sea(name):
     assert metrics["return_mean"] > 0.9
 
 
+@pytest.mark.parametrize(("name", "unit"), [("spi-sample", 10.0), ("npg-compute", 2 * 10.0 / 0.5)])
+def test_the_bonus_is_that_of_the_newest_known_set(name, unit):
+    made = learner(f"eniac-{name}", gamma=0.9, **({"alpha": 0.5} if "compute" in name else {}))
+    assert (made.bonus(made.init(0)).worth == unit).all()  # nothing is known yet
+    state, _ = epoch(made, made.init(0), np.inf)
+    bonus = made.bonus(state)
+    for pair in np.ndindex(state.unknown[0].shape):
+        assert bonus(*pair) == unit * state.unknown[0][pair]
+    assert learner("spi").bonus(learner("spi").init(0)) is None
+
+
 def test_an_epoch_counts_what_it_visited_and_what_it_knows():
     first = learner()
     state, metrics = run(first)

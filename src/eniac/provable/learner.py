@@ -23,7 +23,7 @@ from eniac.provable.exploration import (
     log_det_weights,
     rescale_rewards,
 )
-from eniac.provable.policies import TablePolicy, known_set_policy, mixed_policy, softmax
+from eniac.provable.policies import TableBonus, TablePolicy, known_set_policy, mixed_policy, softmax
 from eniac.provable.resolved import ResolvedProvable
 from eniac.sampling.base import Evaluation, summary
 from eniac.sampling.tables import Alias, TableSampler, VisitedPairs, policy_tables
@@ -212,9 +212,15 @@ class ProvableLearner:
     def close(self) -> None:
         pass
 
-    def bonus(self, state: ProvableState) -> None:
-        """The bonus is a set of unknown pairs, and no function of states to draw."""
-        del state
+    def bonus(self, state: ProvableState) -> TableBonus | None:
+        """The bonus of the newest known set; before there is one, nothing is known. None for the
+        algorithms without."""
+        if self.config.bonus == "none":
+            return None
+        n = int(state.epoch)
+        unknown = state.unknown[n - 1] if n else np.ones(self.shape, bool)
+        worth = bonus_from_unknown(unknown, self.config.gamma, self.config.alpha)
+        return TableBonus(jnp.asarray(worth, jnp.float32))
 
     def policy_format(self) -> dict[str, Any]:
         """The shape of the table, which is all there is to know."""

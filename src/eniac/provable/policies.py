@@ -69,6 +69,17 @@ class TablePolicy(eqx.Module):
         return jnp.argmax(self.probabilities[observation]).astype(jnp.int32)
 
 
+class TableBonus(eqx.Module):
+    """A table of bonuses as a function of a state's number and an action."""
+
+    worth: Float[Array, "states actions"]
+
+    def __call__(
+        self, observation: Int[ArrayLike, ""], action: Int[ArrayLike, ""]
+    ) -> Float[Array, ""]:
+        return self.worth[observation, action]
+
+
 class StateIndexEnv(Environment):
     """`env`, observed by the number that its state has in the tabular view."""
 
