@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 
 from eniac.errors import ConfigError
 from eniac.report.figures import COLOURS
+from eniac.reproduce.ablation_tasks import SETTINGS
 from eniac.reproduce.choice import Choice, Report, chosen
 from eniac.reproduce.results import Row, notes_of, read_results, rows_of
 from eniac.reproduce.tasks import ALGORITHMS, OURS, TASKS, Result, Task
@@ -56,8 +57,11 @@ def report(choice: Choice) -> Report:
 
 def tables(results: Sequence[Result]) -> str:
     """A table for each family of tasks: first the algorithms as they are, then their variants, what
-    is missing, and what a reader has to know of the rows."""
-    text, every = "", rows_of(results)
+    is missing, and what a reader has to know of the rows. Variants that another page has are left
+    to it."""
+    elsewhere = {setting.flags for setting in SETTINGS}
+    here = [r for r in results if "--preset" not in r["flags"]]
+    text, every = "", rows_of(r for r in here if tuple(r["flags"]) not in elsewhere)
     for family, members in itertools.groupby(TASKS, key=lambda name: TASKS[name].family):
         names = list(members)
         rows, missing, shown = [], [], []

@@ -84,6 +84,13 @@ FIGURES: dict[str, Reproduction] = {
             ("tasks", "algorithms", *SEEDS),
         ),
         Reproduction(
+            "ablation",
+            "what each of our settings brings: ENIAC with it undone, alone",
+            "ablation",
+            "eniac.md",
+            ("tasks", *SEEDS),
+        ),
+        Reproduction(
             "claims", "what the paper claims, and what of it held here", "claims", "claims.md"
         ),
     )
