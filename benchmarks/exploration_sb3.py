@@ -207,11 +207,11 @@ class Judge(BaseCallback):
         self.solved_at: dict[str, Any] | None = None
         self.next = EVERY
         self.judging = 0.0
-        self.began = time.perf_counter()
+        self.began = time.process_time()
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.began - self.judging
+        return time.process_time() - self.began - self.judging
 
     def _on_step(self) -> bool:
         if self.num_timesteps < self.next:
@@ -220,14 +220,14 @@ class Judge(BaseCallback):
 
     def look(self) -> bool:
         """Whether the task is not solved yet."""
-        clock = time.perf_counter()
+        clock = time.process_time()
         self.next = self.num_timesteps + max(EVERY, self.num_timesteps // SHARE)
         mean = float(np.mean(play(self.task, self.model, self.envs, self.normaliser, LOOKS)))
         passed = self.task.solves(mean)
         if passed:
             mean = float(np.mean(play(self.task, self.model, self.envs, self.normaliser, EPISODES)))
             passed = self.task.solves(mean)
-        self.judging += time.perf_counter() - clock
+        self.judging += time.process_time() - clock
         self.curve.append([self.num_timesteps, round(mean, 4), None])
         if passed and self.solved_at is None:
             self.solved = len(self.curve) - 1

@@ -24,6 +24,7 @@ from eniac.runs.checkpoint import list_checkpoints
 from eniac.runs.files import TEMPORARY
 from eniac.runs.log import Logs, read_records
 from eniac.runs.program import CompiledProgram
+from eniac.runs.session import Session
 from eniac.runs.tensors import flatten
 
 
@@ -77,6 +78,21 @@ def test_a_run_leaves_the_folder_it_promises(toy_config, console):
     assert (result.path / "figures" / "learning_curve.png").stat().st_size > 1000
     printed = console.file.getvalue()
     assert "epoch 4/4  steps 56  return" in printed
+
+
+def test_seconds_of_the_processor_are_not_those_of_others(toy_config, console, monkeypatch):
+    """What waits for others takes longer by the clock, and no more of the processor."""
+    computing = Session._compute
+
+    def waiting(session, active):
+        outcome, took = computing(session, active)
+        return outcome, took._replace(wall=took.wall + 100)
+
+    monkeypatch.setattr(Session, "_compute", waiting)
+    folder = train(toy_config(), console=console).path
+    timings = read_records(folder / "timings.jsonl")
+    assert timings[-1]["seconds_so_far"] > 400
+    assert 0 < sum(row["processor_seconds"] for row in timings) < 100
 
 
 def test_the_same_seed_gives_the_same_files(toy_config, tmp_path, console):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,15 @@ MOST_POINTS = 200
 
 
 def outcome(run: Run, task: Task, seed: int, compiled: float) -> dict[str, Any]:
-    """What the file of a run says of how it went. `compiled` are seconds that were no training."""
+    """What the file of a run says of how it went. `compiled` are seconds by the clock that were no
+    training; all others are the processor's, which other work beside it does not change."""
     final = judge_result(run, task, seed)
     curve, seconds = read_curve(run.path, task)
     if not run.learner.compiled:
         # On the host nearly all is compiled in the first epoch, when it is first needed.
-        seconds = [max(second - compiled, 0.0) for second in seconds]
+        first = read_records(run.path / TIMINGS)[0]
+        compiling = compiled * first["processor_seconds"] / first["seconds"]
+        seconds = [max(second - compiling, 0.0) for second in seconds]
     solved = next((k for k, point in enumerate(curve) if task.solves(point[1])), None)
     at = None
     if solved is not None:
@@ -55,9 +59,11 @@ def judge_result(run: Run, task: Task, seed: int) -> dict[str, Any]:
 
 def read_curve(folder: Path, task: Task) -> tuple[list[list[Any]], list[float]]:
     """After every round the steps, the incumbent's return and the exploiting policy's (None before
-    it learns); and the seconds of training until then."""
+    it learns); and the processor's seconds of training until then."""
     names = [name.replace("sampled", "greedy") if task.greedy else name for name in EXPLOITING]
-    so_far = {row["epoch"]: row["seconds_so_far"] for row in read_records(folder / TIMINGS)}
+    timings = read_records(folder / TIMINGS)
+    worked = itertools.accumulate(row["processor_seconds"] for row in timings)
+    so_far = dict(zip((row["epoch"] for row in timings), worked, strict=True))
     records = read_records(folder / METRICS)
     ends = {row["epoch"]: row["env_steps"] for row in records}
     curve, seconds = [], []

@@ -22,6 +22,23 @@ from eniac.runs.progress import Progress, verdicts
 from eniac.runs.signals import Interrupted, Signals
 
 
+class Clocks(NamedTuple):
+    """Seconds by the clock on the wall, and those that processors worked for this process: of one
+    core the same, unless others want it too."""
+
+    wall: float
+    processor: float
+
+    @classmethod
+    def now(cls) -> Clocks:
+        return cls(time.perf_counter(), time.process_time())
+
+    def since(self) -> Clocks:
+        """How long ago this was."""
+        now = Clocks.now()
+        return Clocks(now.wall - self.wall, now.processor - self.processor)
+
+
 class Epoch(NamedTuple):
     """What is told of an epoch of all active seeds."""
 
@@ -101,13 +118,13 @@ class Session:
             active = np.array([not reason for reason in reasons])
             if not active.any() or signals.caught is not None or not goes_on:
                 break
-            outcome, seconds = self._compute(active)
+            outcome, took = self._compute(active)
             if self.progress is start:
-                _after_compiling(seconds)  # on the host, where programs are compiled when needed
+                _after_compiling(took.wall)  # on the host, where programs are compiled when needed
             before = self.progress
             self.states = outcome.states
-            self.progress = before.advance(active, outcome.metrics, seconds)
-            epoch = tell(self.config, outcome, active, before, self.progress)
+            self.progress = before.advance(active, outcome.metrics, took.wall)
+            epoch = tell(self.config, outcome, active, before, self.progress, took.processor)
             goes_on = self.log(epoch)
             display.update(self.progress, epoch.speed)
             for text in (*self.program.events(), *adviser.advice(epoch.records)):
@@ -137,22 +154,22 @@ class Session:
         if self.compiled or all(verdicts(self.config, self.progress)):
             return  # or it was stopped after its last epoch
         display.say("Compiling (the next start will be faster)")
-        clock = time.perf_counter()
+        began = Clocks.now()
         with signals.at_once():
             self.program.compile(self.states)
         self.compiled = True
-        _after_compiling(time.perf_counter() - clock)
+        _after_compiling(began.since().wall)
 
-    def _compute(self, active: np.ndarray) -> tuple[Outcome, float]:
+    def _compute(self, active: np.ndarray) -> tuple[Outcome, Clocks]:
         """One epoch of the active seeds, and how long it took."""
-        clock = time.perf_counter()
+        began = Clocks.now()
         try:
             try:
                 outcome = self.program.epoch(self.states, active, self.config.return_above)
             except RunError as error:
                 told = f"{error} It was in epoch {self.progress.epoch + 1}."
                 raise type(error)(told) from error
-            seconds = time.perf_counter() - clock
+            took = began.since()
             _refuse_nonfinite(outcome, active, self.progress, self.config)
         except Exception as error:
             told = self.failing(error)
@@ -160,11 +177,16 @@ class Session:
                 raise
             raise told from error
         self.computed()
-        return outcome, seconds
+        return outcome, took
 
 
 def tell(
-    config: Config, outcome: Outcome, active: np.ndarray, before: Progress, after: Progress
+    config: Config,
+    outcome: Outcome,
+    active: np.ndarray,
+    before: Progress,
+    after: Progress,
+    processor: float,
 ) -> Epoch:
     """A record for each round of each active seed, and how long the epoch took."""
     metrics = outcome.metrics
@@ -186,6 +208,7 @@ def tell(
         "epoch": after.epoch,
         "seconds": round(seconds, 6),
         "seconds_so_far": round(after.seconds, 6),
+        "processor_seconds": round(processor, 6),
         "steps_per_second": round(speed, 1),
     }
     return Epoch(records, timing, speed)
