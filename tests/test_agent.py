@@ -472,9 +472,11 @@ def test_observations_in_a_dict(learned):
     ],
     ids=lambda space: type(space).__name__,
 )
-def test_predict_gives_what_the_environment_takes(observation, action):
+def test_predict_gives_what_the_environment_takes(observation, action, monkeypatch):
     env = Places(observation, action)
     agent = eniac.PPO(env, **TINY)
+    # The first policy acts in the same way, and need not be compiled to learn.
+    monkeypatch.setattr(eniac.Agent, "epochs", 1)
     observation.seed(0)
     seen = [observation.sample() for _ in range(3)]
     for deterministic in (True, False, None):
@@ -483,6 +485,13 @@ def test_predict_gives_what_the_environment_takes(observation, action):
         assert len(batch) == 3
         assert all(action.contains(np.asarray(each)) for each in batch)
     np.testing.assert_array_equal(agent.predict(seen)[1], agent.predict(seen[1]))
+
+
+def test_an_agent_that_has_not_learned_is_told_to(toy):
+    agent = toy()
+    with pytest.raises(eniac.ConfigError, match=r"has not learned yet, .* call learn\(\) first"):
+        agent.predict(0)
+    assert agent.evaluate(2)["episodes"] == 2
 
 
 def test_a_vector_environment_learns_and_acts_as_a_batch():

@@ -236,10 +236,15 @@ class Agent:
         An observation is what the environment gives: an array, a number, a list, or a dict or tuple
         of these; a batch has one more axis in front, or is a list of dicts. The policy is the
         incumbent, the best so far. It takes its most likely action if `deterministic`, a random one
-        if not, and with None whichever way it was judged best. An agent that has not learned yet
-        acts by its first policy, which is random. Provable algorithms observe the number of the
-        state. **Raises** `ConfigError` for what is no observation of the environment.
+        if not, and with None whichever way it was judged best. Provable algorithms observe the
+        number of the state. **Raises** `ConfigError` for what is no observation of the environment,
+        and if the agent has not learned yet.
         """
+        if self._exported is None and self.epochs == 0:
+            raise ConfigError(
+                "the agent has not learned yet, so it would act at random; call learn() first. "
+                "(evaluate() says what acting at random earns.)"
+            )
         acting, spaces = self._judged()
         rows, num = read(spaces.observation, observations, "the observation")
         how = acting.acts(_one_way(deterministic))

@@ -39,7 +39,7 @@ def deep(tmp_path_factory):
         seed=5,
     )
     folder = tmp_path_factory.mktemp("deep") / "agent"
-    agent.save(folder)
+    agent.learn(epochs=1).save(folder)
     return agent, folder
 
 
