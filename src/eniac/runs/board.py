@@ -6,7 +6,6 @@ import contextlib
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -17,7 +16,7 @@ from rich.text import Text
 from eniac.errors import RunError
 from eniac.runs.executors import Job
 from eniac.runs.reading import METRICS, last_records, read_json
-from eniac.runs.terminal import SafeLive, duration, nobody_there, number
+from eniac.runs.terminal import LivePicture, duration, nobody_there, number
 
 MOST_ROWS = 20
 """Running jobs that are shown by name."""
@@ -89,36 +88,17 @@ class Counts:
         return ", ".join([*words, f"{self.left} to begin"])
 
 
-class Board:
+class Board(LivePicture):
     """Shows a list of jobs as it is worked off, on `console`."""
 
     def __init__(self, console: Console, total: int):
-        self._console = console
-        self._live: SafeLive | None = None
+        super().__init__(console)
         self.rows: dict[Job, Row] = {}
         self.counts = Counts(total)
         self._began = time.monotonic()
         self._gained = 0.0
         """jobs, and parts of them, that were computed since we began, without what still runs"""
         self._stopping = ""
-
-    def __enter__(self) -> Board:
-        if self._console.is_terminal:
-            self._live = SafeLive(
-                console=self._console,
-                refresh_per_second=4,
-                transient=True,
-                get_renderable=self._render,
-            )
-            with nobody_there():
-                self._live.start()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        if self._live is not None:
-            with nobody_there():
-                self._live.stop()
-            self._live = None
 
     def say(self, text: str, style: str = "") -> None:
         """A line that stays."""

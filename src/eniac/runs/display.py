@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
@@ -14,18 +13,19 @@ from rich.text import Text
 
 from eniac.runs.config import Config
 from eniac.runs.progress import Progress, fraction
-from eniac.runs.terminal import SafeLive, duration, nobody_there, number
+from eniac.runs.terminal import LivePicture, duration, nobody_there, number
 
 _EPOCH = "Finishing the epoch, then saving"
 
 
-class Display:
+class Display(LivePicture):
     """Shows a run as it goes, on `console`. In a terminal the picture is redrawn in place."""
 
+    per_second = 8
+
     def __init__(self, console: Console, config: Config):
-        self._console = console
+        super().__init__(console)
         self._config = config
-        self._live: SafeLive | None = None
         self._spinner = Spinner("dots", style="cyan")
         self._status = "Starting"
         self._to_finish = _EPOCH
@@ -33,24 +33,6 @@ class Display:
         self._done: float | None = None
         self._left = ""
         self._first: tuple[float, float] | None = None
-
-    def __enter__(self) -> Display:
-        if self._console.is_terminal:
-            self._live = SafeLive(
-                console=self._console,
-                refresh_per_second=8,
-                transient=True,
-                get_renderable=self._render,
-            )
-            with nobody_there():
-                self._live.start()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        if self._live is not None:
-            with nobody_there():
-                self._live.stop()
-            self._live = None
 
     def say(self, text: str, to_finish: str = _EPOCH) -> None:
         """What is going on, now that it is not an epoch; and what an interrupt has to wait for."""

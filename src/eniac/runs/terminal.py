@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
 
+from rich.console import Console, RenderableType
 from rich.live import Live
 
 
@@ -14,6 +16,38 @@ class SafeLive(Live):
     def refresh(self) -> None:
         with nobody_there():
             super().refresh()
+
+
+class LivePicture(ABC):
+    """What is redrawn in place where `console` is a terminal, as long as the context is open."""
+
+    per_second: ClassVar[int] = 4
+
+    def __init__(self, console: Console):
+        self._console = console
+        self._live: SafeLive | None = None
+
+    @abstractmethod
+    def _render(self) -> RenderableType:
+        """The picture of this moment."""
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live = SafeLive(
+                console=self._console,
+                refresh_per_second=self.per_second,
+                transient=True,
+                get_renderable=self._render,
+            )
+            with nobody_there():
+                self._live.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._live is not None:
+            with nobody_there():
+                self._live.stop()
+            self._live = None
 
 
 def nobody_there() -> contextlib.AbstractContextManager[Any]:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from eniac.errors import require, require_choices
 from eniac.minibatches import clipped, rmsprop, shuffled_passes
 from eniac.policies import ActorCritic
-from eniac.sampling.base import Metrics, Trajectory, advantages, flat, on_policy_first
+from eniac.sampling.base import Metrics, Trajectory, flat, on_policy_first, rollout_advantages
 from eniac.updates.base import UpdateRule
 
 
@@ -140,11 +140,7 @@ class PPO(UpdateRule):
         """What PPO learns from in a rollout, times and environments in one axis."""
         gamma, gae_lambda = self.gamma, self.gae_lambda
         assert gamma is not None, "settings are resolved before they are used"
-        advantage, returns = jax.vmap(
-            lambda one: advantages(one, gamma, gae_lambda),
-            in_axes=(Trajectory(*(1,) * 9, num_steps=None),),  # pyright: ignore[reportArgumentType]
-            out_axes=1,
-        )(seen._replace(rolled_in=None))
+        advantage, returns = rollout_advantages(seen, gamma, gae_lambda)
         if self.imitate and seen.rolled_in is not None:
             # What came of it, not what a critic makes of each step: the cover chose many of them.
             advantage = jnp.where(seen.rolled_in, returns - seen.value, advantage)
