@@ -41,8 +41,9 @@ LAYERS = (
 """From the bottom to the top. A module imports from its own layer and from those before it."""
 
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-FRONT = {"", "__init__"}
-"""`eniac/__init__.py` has names of all layers, imported when they are used, and the version."""
+FRONT = {"", "__init__", "__main__"}
+"""`eniac/__init__.py` has names of all layers, imported when they are used, and the version;
+`eniac/__main__.py` is the command."""
 
 MODULES = sorted(ROOT.rglob("*.py"))
 

@@ -45,7 +45,7 @@ def imports(node: ast.AST) -> Iterator[str]:
 def package_graph(source: Path = SOURCE) -> Graph:
     """For each module or package right below `source` those that it imports from."""
     names = {path.relative_to(source).parts[0].removesuffix(".py") for path in source.rglob("*.py")}
-    graph: Graph = {name: set() for name in names - {"__init__"}}
+    graph: Graph = {name: set() for name in names - {"__init__", "__main__"}}
     for path in source.rglob("*.py"):
         own = path.relative_to(source).parts[0].removesuffix(".py")
         if own in graph:

@@ -55,6 +55,11 @@ def test_the_version_is_the_one_of_the_package(capsys):
     assert capsys.readouterr().out.strip() == f"eniac {eniac.__version__}"
 
 
+def test_it_is_a_module_too():
+    words = [sys.executable, "-m", "eniac", "--version"]
+    assert subprocess.check_output(words, text=True).strip() == f"eniac {eniac.__version__}"
+
+
 def test_help_names_every_command(capsys):
     assert _run("--help") == 0
     out = capsys.readouterr().out

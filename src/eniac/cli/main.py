@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit-bonus": ("reports:audit_bonus", "Check that a run's bonus knows what was visited"),
     "diagnose": ("reports:diagnose", "Say what is the matter with a run, and what to try"),
     "list": ("commands:show_list", "Show the environments, the algorithms or your runs"),
-    "export": ("reports:export", "Write a run's policies as safetensors"),
+    "export": ("reports:export", "Write a run's policies: safetensors, ONNX, or a NumPy file"),
     "reproduce": (
         "reproduce:reproduce",
         "Repeat the experiments of the paper, and judge its claims",
