@@ -23,8 +23,9 @@ import numpy as np
 from eniac.child_process import answering, how_it_ended, start_child
 from eniac.envs import faults
 from eniac.envs.faults import CLOSE_SECONDS, FAILURES, Fault, Hangs
+from eniac.envs.loop_envs import LoopEnvs
 from eniac.envs.observations import empty, take, write
-from eniac.envs.stepping import HostEnvs, HostStep, LoopEnvs
+from eniac.envs.stepping import HostEnvs, HostStep
 from eniac.errors import RunError
 
 Make = Callable[[], gymnasium.Env[Any, Any]]

@@ -17,9 +17,11 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from eniac.envs import faults
 from eniac.envs.faults import FAILURES, impatient
+from eniac.envs.loop_envs import LoopEnvs
 from eniac.envs.observations import check_arrays, select_keys
 from eniac.envs.processes import ProcessEnvs
-from eniac.envs.stepping import EnvPoolEnvs, HostEnvs, LoopEnvs, VectorEnvs
+from eniac.envs.stepping import HostEnvs
+from eniac.envs.vector_envs import EnvPoolEnvs, VectorEnvs
 from eniac.errors import ConfigError, EniacError, RunError, one_line
 
 Vectorization = Literal["sync", "async"]

@@ -17,8 +17,8 @@ from jaxtyping import Array, Key, PRNGKeyArray
 from eniac.envs.base import Environment
 from eniac.envs.faults import FAILURES, close_quietly, picture, raised
 from eniac.envs.registry import unwrap
+from eniac.envs.single_env import SingleEnv
 from eniac.envs.sources import HostEnv
-from eniac.envs.stepping import SingleEnv
 from eniac.errors import RunError
 from eniac.sampling.base import LONGEST_EPISODE, EnvBatch, choose, select
 from eniac.spaces import canonical, to_env
