@@ -137,7 +137,7 @@ def _tasks() -> Iterator[tuple[str, Task]]:
         lock = f"CombinationLock-{length}"
         task = Task("Combination lock", lock, 3.8, millions * 10**6, at_least=True, seeded=True)
         yield f"lock-{length}", task
-    for size, millions in {10: 2, 20: 8, 30: 12, 50: 20}.items():
+    for size, millions in {10: 2, 20: 12, 30: 20, 50: 20}.items():
         task = Task(
             *("Deep sea", f"DeepSea-{size}", 0.95 * 0.99, millions * 10**6),
             at_least=True,
