@@ -15,6 +15,7 @@ from eniac.algorithm1 import epoch
 from eniac.algorithms import ALGORITHMS
 from eniac.bonuses.kernel import Kernel
 from eniac.cover import Uniform
+from eniac.deep import DeepLearner
 from eniac.envs import make
 from eniac.envs.names import env_from
 from eniac.incumbent import (
@@ -41,9 +42,7 @@ from line import ENV, around
 
 
 def record_of(returns):
-    returns = jnp.asarray(returns, jnp.float32)
-    nothing = jnp.zeros(returns.shape)
-    return Record.of(Episodes(returns, nothing.astype(jnp.int32), nothing, jnp.zeros((), int)))
+    return Record.of(jnp.asarray(returns, jnp.float32))
 
 
 def test_records_are_pooled_as_numpy_pools_their_returns():
@@ -213,9 +212,9 @@ class Replayed:
 UPDATE = PPO()
 
 
-def contest_with(*returns):
-    roles = ("explore", "exploit")
-    contest = Contest(make_sampler(ENV, ENV, 1), IncumbentRule(), Evaluation(), roles, UPDATE.init)
+def contest_with(*returns, **rule):
+    rule, roles = IncumbentRule(**rule), ("explore", "exploit")
+    contest = Contest(make_sampler(ENV, ENV, 1), rule, Evaluation(), roles, UPDATE.init)
     contest.sampler = Replayed(*returns)
     return contest
 
@@ -256,35 +255,45 @@ def test_the_challenger_is_the_policy_and_the_way_that_looked_best_among_those_t
         assert float(value) == looked
 
 
-def handed_over(exploiting, exploring=(0.0, 0.0), record=(2.0, 2.0, 2.0), active=True, found=False):
-    """What becomes of an exploiting policy around 0.5 beside an incumbent around 1.5."""
+def handed_over(
+    exploiting,
+    exploring=(0.0, 0.0),
+    record=(2.0, 2.0, 2.0),
+    active=(True, True),
+    found=False,
+    rollouts=((0.0, 0.0), (0.0, 0.0)),
+    compares=True,
+):
+    """Where an exploiting policy around 0.5 goes on from beside an incumbent around 1.5 and an
+    exploring policy around -0.5; and whether a reward is found."""
     policies = around(-0.5), around(0.5)
     actors = stacked(*(Actor(one, UPDATE.init(one), RewardScale.start()) for one in policies))
     worse = np.full(2, -99.0)
     looks = record_of([[exploring, worse], [worse, exploiting]])
     incumbent = incumbent_with(record, [0.0, 0.1, -0.1], mean=1.5)
     incumbent = incumbent._replace(found=jnp.asarray(found))
-    learns = jnp.asarray([True, active])
-    actors, after, told = contest_with().hand_over(actors, incumbent, looks, learns)
+    learns, earned = jnp.asarray(active), record_of(rollouts)
+    contest = contest_with(rollouts=compares)
+    actors, after, told = contest.hand_over(actors, incumbent, looks, earned, learns)
     explores, exploits = (float(take(actors, k).policy.mode(jnp.zeros(2))[0]) for k in (0, 1))
     np.testing.assert_allclose(explores, -0.5, rtol=1e-3)
-    copied = bool(told["exploit/handed_over"])
-    np.testing.assert_allclose(exploits, 1.5 if copied else 0.5, rtol=1e-3)
-    return copied, bool(after.found), told
+    source = {0.5: "", 1.5: "incumbent", -0.5: "exploring"}[round(exploits, 2)]
+    assert bool(told["exploit/handed_over"]) == bool(source)
+    return source, bool(after.found), told
 
 
 def test_the_exploiting_policy_goes_on_from_the_incumbent_only_if_that_is_clearly_better():
     # Its better way counts. Its mean of 0 has a variance of 1, so that 2 is two errors above.
-    assert not handed_over((-0.9, 1.1))[0]
-    assert handed_over((-1.1, 0.9))[0]
-    assert not handed_over((2.0, 2.0))[0]
-    assert not handed_over((5.0, 5.0))[0]
-    assert handed_over((1.9, 1.9))[0]
+    assert handed_over((-0.9, 1.1))[0] == ""
+    assert handed_over((-1.1, 0.9))[0] == "incumbent"
+    assert handed_over((2.0, 2.0))[0] == ""
+    assert handed_over((5.0, 5.0))[0] == ""
+    assert handed_over((1.9, 1.9))[0] == "incumbent"
 
 
 def test_an_exploiting_policy_that_does_not_learn_yet_takes_over_and_has_no_return():
-    copied, _, told = handed_over((5.0, 5.0), active=False)
-    assert copied
+    source, _, told = handed_over((5.0, 5.0), active=(True, False))
+    assert source == "incumbent"
     assert np.isnan([told["exploit/sampled_return"], told["exploit/greedy_return"]]).all()
     assert float(told["explore/sampled_return"]) == 0
     assert float(handed_over((5.0, 7.0))[2]["exploit/greedy_return"]) == 6
@@ -294,6 +303,20 @@ def test_the_reward_is_found_when_an_exploring_policy_is_clearly_above_the_first
     assert not handed_over((2.0, 2.0), exploring=(0.1, 0.1))[1]
     assert handed_over((2.0, 2.0), exploring=(0.5, 0.5))[1]
     assert handed_over((2.0, 2.0), exploring=(0.1, 0.1), found=True)[1]
+
+
+RICHER = (1.0, 1.2), (0.5, 0.6)
+
+
+def test_the_exploiting_policy_goes_on_from_an_exploring_one_that_earned_clearly_more_on_its_way():
+    assert handed_over((2.0, 2.0), rollouts=RICHER)[:2] == ("exploring", False)
+    assert handed_over((2.0, 2.0), rollouts=RICHER[::-1])[:2] == ("", False)
+    assert handed_over((2.0, 2.0), rollouts=((0.6, 1.6), RICHER[1]))[:2] == ("", False)
+    # What the incumbent is known to earn comes first.
+    assert handed_over((1.9, 1.9), rollouts=RICHER)[:2] == ("incumbent", False)
+    # In extra rounds the exploring policy has no rollouts, and the paper does not ask.
+    assert handed_over((2.0, 2.0), rollouts=RICHER, active=(False, True))[:2] == ("", False)
+    assert handed_over((2.0, 2.0), rollouts=RICHER, compares=False)[:2] == ("", False)
 
 
 # Whole runs
@@ -436,13 +459,29 @@ def test_rounds_that_are_left_out_leave_the_incumbent(sea):
     np.testing.assert_allclose(stopped.incumbent.record.mean, first)
 
 
-def test_extra_rounds_are_the_exploiting_policys_alone_once_a_reward_is_found():
-    sea = Sea(small(rounds=1, extra_rounds=2, incumbent=IncumbentRule(5)))
+@pytest.mark.parametrize("compares", [False, True])
+def test_extra_rounds_are_the_exploiting_policys_alone_once_a_reward_is_found(
+    compares, monkeypatch
+):
+    """Or in an epoch in which the exploring policy is ahead, where that is looked at."""
+    improving = DeepLearner.improve_policy
+
+    def ahead_of(learner, state, role, shared):
+        explores = role[2]
+        *improved, _ = improving(learner, state, role, shared)
+        return *improved, Record.of(jnp.full(3, jnp.where(explores, 1.0, 0.0)))
+
+    monkeypatch.setattr(DeepLearner, "improve_policy", ahead_of)
+    rule = IncumbentRule(5, rollouts=compares)
+    sea = Sea(small(rounds=1, extra_rounds=2, incumbent=rule))
     one = sea.config.num_envs * sea.config.rollout_length * 3
     roles = ("explore", "exploit")
     found = [bool(state.incumbent.found) for state in sea.states[1:]]
     assert True in found
-    for metrics, known in zip(sea.metrics, found, strict=True):
+    ahead = [bool(metrics["explore/ahead"][0]) for metrics in sea.metrics]
+    assert (not found[0] and any(ahead)) == compares
+    for metrics, *again in zip(sea.metrics, found, ahead, strict=True):
+        known = any(again)
         assert metrics["ran"].tolist() == [True, known, known]
         played = ~np.isnan(np.stack([metrics[f"{role}/sampled_return"] for role in roles]))
         assert played[0, 0]

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from eniac.actors import Actor, put, take
 from eniac.algorithm1 import Metrics
@@ -17,7 +17,7 @@ from eniac.bonuses.counts import has_floats
 from eniac.buffer import Buffer, Pairs, buffer_capacity
 from eniac.cover import Cover
 from eniac.draws import integers
-from eniac.incumbent import Acting, Contest, Incumbent
+from eniac.incumbent import Acting, Contest, Incumbent, Record
 from eniac.policies import ActorCritic, actor_critic
 from eniac.rewards import RewardScale
 from eniac.sampling.base import (
@@ -343,10 +343,11 @@ class DeepLearner:
             def improved(carry: Any):
                 actor, envs, shared = carry
                 role = (actor, envs, *how)
-                actor, envs, shared, metrics = self.improve_policy(state, role, shared)
+                actor, envs, shared, metrics, rollouts = self.improve_policy(state, role, shared)
                 if incumbent is not None:
                     looks, steps = self.contest.look(look_key, actor.policy)
-                    metrics |= {"looks": looks, "steps": metrics["steps"] + steps}
+                    metrics |= {"steps": metrics["steps"] + steps}
+                    metrics |= {"looks": looks, "rollouts": rollouts}
                 return (actor, envs, shared), metrics
 
             (actor, envs, shared), metrics = sampler.when(active, improved, (actor, envs, shared))
@@ -366,11 +367,14 @@ class DeepLearner:
         best: Any = take(actors, -1).policy
         goes_on = jnp.zeros_like(active)
         if incumbent is not None:
+            looks, rollouts = metrics.pop("looks"), metrics.pop("rollouts")
             actors, incumbent, told, taken = self.contest.hold(
-                duel_key, incumbent, actors, metrics.pop("looks"), active
+                duel_key, incumbent, actors, looks, rollouts, active
             )
             report["steps"] += taken
-            goes_on = ~explores & incumbent.found
+            # Extra rounds are taken all or none: in the second one nobody explores.
+            again = incumbent.found | told.get("explore/ahead", False) | ~active[0]
+            goes_on = ~explores & again
             report |= told
             best = incumbent.acting
         judged = sampler.evaluate(judge_key, best, self.evaluation)
@@ -399,9 +403,10 @@ class DeepLearner:
 
     def improve_policy(
         self, state: State, role: tuple[Any, ...], shared: tuple[Any, ...]
-    ) -> tuple[Actor, Any, tuple[Any, ...], Metrics]:
+    ) -> tuple[Actor, Any, tuple[Any, ...], Metrics, Record]:
         """Algorithm 2 for one policy: `updates_per_round` times, gather a rollout and learn from
-        it. If it `fits`, the bonus is fitted after `fit_after` of them.
+        it. If it `fits`, the bonus is fitted after `fit_after` of them. The record is of the
+        best trajectory of each rollout.
 
         `shared` are the bonus, which may change as the exploring policy goes, the query pairs,
         which are of its last rollout, and what was not finite, if anything.
@@ -443,8 +448,9 @@ class DeepLearner:
             (jnp.arange(num_updates), keys),
         )
         steps = {"steps": jnp.sum(metrics.pop("steps"))}
+        rollouts = Record.of(metrics.get("best_return", metrics["reward"]))
         mean = {name: jnp.mean(x) for name, x in metrics.items()}
-        return actor, sampler.park(envs), shared, mean | steps
+        return actor, sampler.park(envs), shared, mean | steps, rollouts
 
     def learn(
         self,
@@ -464,6 +470,8 @@ class DeepLearner:
             "steps": seen.num_steps,
             "reward": jnp.sum(seen.reward * seen.on_policy) / jnp.maximum(num, 1),
         }
+        if config.cover is not None:
+            metrics["best_return"] = self.best_return(seen)
         scale = actor.scale
         if config.normalise_rewards:
             assert config.update.gamma is not None
@@ -514,6 +522,13 @@ class DeepLearner:
             known = policy.normaliser.update(encoded, jnp.arange(len(order)) < num)
             policy = eqx.tree_at(lambda p: p.normaliser, policy, known)
         return Actor(policy, memory, scale), (bonus, queries, bad), metrics | update_metrics
+
+    def best_return(self, seen: Trajectory) -> Float[Array, ""]:
+        """The most that the policy has earned in a trajectory, of those in which an exploring and
+        an exploiting policy begin alike, where the cover gets to."""
+        rule, earned = self.config.roll_in, jnp.sum(seen.reward * seen.on_policy, axis=0)
+        alone = round(rule.alone * (len(earned) // rule.group)) * rule.group
+        return jnp.max(earned[alone % len(earned) :])
 
     def draw_queries(self, key: PRNGKeyArray, pairs: Pairs, num: Int[Array, ""]) -> Pairs:
         """As many of the first `num` pairs as a fit asks for."""

@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from eniac.actors import Actor, put, take
 from eniac.errors import require
 from eniac.policies import ActorCritic
-from eniac.sampling.base import AnyArray, Episodes, Evaluation, Metrics, Sampler
+from eniac.sampling.base import AnyArray, Evaluation, Metrics, Sampler
 
 
 class Acting(eqx.Module):
@@ -66,9 +66,9 @@ class Record(NamedTuple):
         return cls(jnp.zeros((), jnp.int32), jnp.zeros(()), jnp.zeros(()))
 
     @classmethod
-    def of(cls, episodes: Episodes) -> Record:
-        """That of all episodes in the last axis."""
-        returns = jnp.asarray(episodes.returns)
+    def of(cls, returns: AnyArray) -> Record:
+        """That of all returns in the last axis."""
+        returns = jnp.asarray(returns)
         num = jnp.full(returns.shape[:-1], returns.shape[-1], jnp.int32)
         return cls(num, jnp.mean(returns, axis=-1), jnp.var(returns, axis=-1))
 
@@ -116,6 +116,10 @@ class IncumbentRule:
     always: bool = False
     """let incumbent and challenger play again after every round, and not only if the challenger
     looked better: an incumbent whose few episodes were lucky is found out"""
+    rollouts: bool = False
+    """let the exploiting policy go on from the exploring one, if the best trajectories that they
+    learned from in a round earned that one clearly more: it has found what the other does not
+    know"""
 
     def __post_init__(self):
         require(
@@ -170,7 +174,7 @@ class Contest:
         """A first look at how a policy does, with random actions and with its most likely ones;
         and the steps that it took."""
         found = self.sampler.evaluate_each(key, both_ways(policy), self.deciding)
-        return Record.of(found), found.num_steps
+        return Record.of(found.returns), found.num_steps
 
     def hold(
         self,
@@ -178,14 +182,16 @@ class Contest:
         incumbent: Incumbent,
         actors: Actor,
         looks: Record,
+        rollouts: Record,
         active: Bool[Array, " roles"],
     ) -> tuple[Actor, Incumbent, Metrics, Any]:
         """All that follows the `looks` at the policies of a round, of which the `active` ones
-        learn: who goes on, and from where; what is reported of it, and the steps that it took."""
+        learn, and their `rollouts`: who goes on, and from where; what is reported of it, and the
+        steps that it took."""
         acting, looked = self.sampler.pure(challenger)(actors.policy, looks, active)
         incumbent, steps = self.duel(key, incumbent, acting, looked)
         actors, incumbent, told = self.sampler.pure(self.hand_over)(
-            actors, incumbent, looks, active
+            actors, incumbent, looks, rollouts, active
         )
         return actors, incumbent, told, steps
 
@@ -199,7 +205,7 @@ class Contest:
         def play(incumbent: Incumbent) -> tuple[Incumbent, Metrics]:
             pair = jax.tree.map(lambda *x: jnp.stack(x), incumbent.acting, challenger)
             found = self.sampler.evaluate_each(key, pair, self.deciding)
-            settled = self.sampler.pure(settle)(incumbent, challenger, Record.of(found))
+            settled = self.sampler.pure(settle)(incumbent, challenger, Record.of(found.returns))
             return settled, {"steps": found.num_steps}
 
         due = first | (looked > incumbent.record.mean) | self.rule.always
@@ -207,9 +213,15 @@ class Contest:
         return incumbent, played.get("steps", jnp.zeros((), jnp.int32))
 
     def hand_over(
-        self, actors: Actor, incumbent: Incumbent, looks: Record, active: Bool[Array, " roles"]
+        self,
+        actors: Actor,
+        incumbent: Incumbent,
+        looks: Record,
+        rollouts: Record,
+        active: Bool[Array, " roles"],
     ) -> tuple[Actor, Incumbent, Metrics]:
-        """The exploiting policy goes on from the incumbent, if it earns clearly less."""
+        """The exploiting policy goes on from the incumbent, if it earns clearly less; or else from
+        the exploring policy, if its best trajectories earned clearly more."""
         told = self.report(incumbent, looks, active)
         if len(self.roles) == 1:
             return actors, incumbent, told
@@ -217,12 +229,18 @@ class Contest:
         # Of its two ways the better one.
         better = take(exploiting, jnp.argmax(exploiting.mean))
         less = ~active[1] | clearly_above(incumbent.record, better)
-        policy, actor = incumbent.acting.policy, take(actors, 1)
+        more = clearly_above(take(rollouts, 0), take(rollouts, 1))
+        ahead = jnp.all(active) & more & self.rule.rollouts
+        policy = jax.tree.map(
+            lambda a, b: jnp.where(less, a, b), incumbent.acting.policy, take(actors.policy, 0)
+        )
+        actor = take(actors, 1)
         copy = actor._replace(policy=policy, memory=self.start(policy))
-        actor = jax.tree.map(lambda a, b: jnp.where(less, a, b), copy, actor)
-        more = active[0] & clearly_above(take(exploring, 0), incumbent.first)
-        found = incumbent.found | more
-        told["exploit/handed_over"] = less
+        moved = less | ahead
+        actor = jax.tree.map(lambda a, b: jnp.where(moved, a, b), copy, actor)
+        earns = active[0] & clearly_above(take(exploring, 0), incumbent.first)
+        found = incumbent.found | earns
+        told["exploit/handed_over"], told["explore/ahead"] = moved, ahead
         return put(actors, 1, actor), incumbent._replace(found=found), told
 
     def report(self, incumbent: Incumbent, looks: Record, active: Bool[Array, " roles"]) -> Metrics:

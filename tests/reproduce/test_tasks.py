@@ -99,3 +99,13 @@ def test_settings_are_the_same_for_all_seeds_and_stop_rules_and_for_no_others():
     assert settings_of(config.to_dict(), False) != settings_of(other.to_dict(), False)
     longer = dataclasses.replace(config, horizon=7)
     assert settings_of(config.to_dict(), True) != settings_of(longer.to_dict(), True)
+
+
+def test_a_setting_that_is_new_changes_no_settings_where_it_is_off():
+    settings = {"horizon": 7, "algorithm": {"update": {"clip": 0.2, "imitate": True}}}
+    for value in (False, None):
+        new = {**settings, "new": value, "algorithm": {"update": {"new": value, "clip": 0.2}}}
+        new["algorithm"]["update"]["imitate"] = True
+        assert settings_of(new, False) == settings_of(settings, False)
+    for value in (True, 0, 0.0, 1, ""):
+        assert settings_of({**settings, "new": value}, False) != settings_of(settings, False)

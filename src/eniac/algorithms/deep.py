@@ -86,8 +86,9 @@ class DeepConfig(AlgorithmConfig):
     """rounds of improvement in an epoch, each followed by an evaluation; an epoch adds one policy
     to the cover and has one bonus"""
     extra_rounds: int = 0
-    """rounds more, in which the exploiting policy alone learns, as soon as an exploring policy has
-    earned clearly more than the first policy of the run"""
+    """rounds more, in which the exploiting policy alone learns: in every epoch as soon as an
+    exploring policy has earned clearly more than the first policy of the run, and in those in which
+    one is ahead of it in its best trajectories (incumbent.rollouts)"""
     episodes: EpisodeKind = "continuing"
     """continuing: an environment goes on where the last rollout left it, until its episode ends
     (the paper's program); episodic: every rollout starts from a reset (the paper's text)"""
@@ -423,7 +424,7 @@ def our_sizes(settings: DeepConfig) -> DeepConfig:
         fit_episodes=True,
         normalise_observations=True,
         normalise_rewards=True,
-        incumbent=IncumbentRule(share=0.025, always=True),
+        incumbent=IncumbentRule(share=0.025, always=True, rollouts=True),
     )
 
 

@@ -369,7 +369,10 @@ class Width(BonusRule):
             )
             return inner[0], None
 
-        start = (f, optimiser.init(eqx.filter(f, eqx.is_inexact_array)), jnp.zeros(()))
+        # Near where it comes to settle. From 1 on, f has left f' on the data as well before it is
+        # large enough, and where outputs are at their bound no gradient brings them back.
+        multiplier = jnp.asarray(-math.log(self.epsilon))
+        start = (f, optimiser.init(eqx.filter(f, eqx.is_inexact_array)), multiplier)
         (f, _, log_multiplier), _ = jax.lax.scan(one_query, start, (buffer_rows, query_rows))
         multiplier = 1 / self.weight if self.training == "lagrangian" and self.weight else None
         return f, jnp.exp(log_multiplier) if multiplier is None else jnp.asarray(multiplier)

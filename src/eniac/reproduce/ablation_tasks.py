@@ -23,6 +23,11 @@ CLASSIC = "mountain-car-v0", "acrobot-v1", "pendulum-v1"
 
 SETTINGS = (
     Setting("the incumbent and the hand-over", ("--incumbent.episodes", "0"), SPARSE),
+    Setting(
+        "what the exploring policy has found is handed over",
+        ("--incumbent.no-rollouts",),
+        (LOCK, SEA, "deep-sea-20"),
+    ),
     Setting("the exploring policy earns b alone", ("--combine", "max"), ("lock-5", LOCK, SEA)),
     Setting("roll-ins are imitated", ("--update.no-imitate",), SPARSE),
     Setting(

@@ -126,13 +126,21 @@ def read_result(path: Path) -> Result:
 
 def settings_of(config: Mapping[str, Any], seeded: bool) -> str:
     """The fingerprint of the settings of a run, with nothing left open: what tells runs apart that
-    are not to be in one row. `seeded` environments are drawn by the seed, which says nothing."""
+    are not to be in one row. `seeded` environments are drawn by the seed, which says nothing. What
+    is off (False, or None) is left out, so that a setting that is new changes no row without it."""
     deciding = {name: value for name, value in config.items() if name not in _NOT_SETTINGS}
     if seeded:
         options = deciding["env_options"]
         deciding["env_options"] = {name: x for name, x in options.items() if name != "seed"}
-    text = json.dumps(deciding, sort_keys=True)
+    text = json.dumps(_without_off(deciding), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _without_off(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        kept = {name: x for name, x in value.items() if x is not None and x is not False}
+        return {name: _without_off(x) for name, x in kept.items()}
+    return [_without_off(x) for x in value] if isinstance(value, list | tuple) else value
 
 
 def machine() -> dict[str, Any]:
