@@ -20,7 +20,7 @@ from eniac.bonuses.rnd import RND
 from eniac.bonuses.width import Width
 from eniac.cover import LogDet, Uniform
 from eniac.envs import make
-from eniac.sampling.base import Evaluation
+from eniac.sampling.base import Evaluation, Trajectory
 from line import ENV, Line, Recorder
 
 DEEP = [name for name, row in ALGORITHMS.items() if isinstance(row, DeepSpec)]
@@ -323,6 +323,20 @@ class Flat(BonusRule):
         return FlatBonus(bonus.seen + num)
 
 
+@pytest.mark.parametrize(("alone", "best"), [(0.0, 8.0), (0.5, 3.0), (1.0, 8.0)])
+def test_best_trajectories_are_of_environments_that_begin_where_the_cover_gets_to(alone, best):
+    """What a roll-in earned is not the policy's. Where the exploiting policy is alone everywhere,
+    it is compared all the same."""
+    config = tiny("zero", roll_in=RollInRule(group=1, alone=alone))
+    reward = np.array([[9.0, 1, 1, 1], [8, 1, 1, 5], [0, 1, 1, -2]])
+    seen = Trajectory(
+        *(None, None, None, None, None, reward, None, None),
+        on_policy=np.array([[False, True, True, False], *[[True] * 4] * 2]),
+        num_steps=None,
+    )  # pyright: ignore[reportArgumentType]
+    assert float(build(config, ENV).best_return(seen)) == best
+
+
 @pytest.mark.parametrize("combine", ["max", "add", "bonus"])
 def test_the_exploring_policy_earns_what_the_two_combine_to_and_the_exploiting_one_r(combine):
     config = DeepConfig(
@@ -350,7 +364,7 @@ def test_the_exploring_policy_earns_what_the_two_combine_to_and_the_exploiting_o
         )
     )
     for explores in (True, False):
-        improved, _, (bonus, _, _), metrics = run(jnp.asarray(explores))
+        improved, _, (bonus, _, _), metrics, _ = run(jnp.asarray(explores))
         rows, num = improved.memory
         rows = jax.tree.map(lambda x, num=num: np.asarray(x)[: int(num)], rows)
         # With a discount of 0 the return is the reward; the line pays the action.

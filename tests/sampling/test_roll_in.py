@@ -221,7 +221,7 @@ def recorded(env, episodes):
             (state.bonus, state.queries, state.nonfinite),
         )
     )
-    actor, envs, _, _ = run(jax.random.key(1))
+    actor, envs, *_ = run(jax.random.key(1))
     rows, num = actor.memory
     return envs, jax.tree.map(lambda x: np.asarray(x)[: int(num)], rows)
 
