@@ -452,6 +452,15 @@ def test_a_width_that_is_constant_or_not_finite_is_told(asked, visited, collapse
     assert all(np.all(np.isfinite(x)) for x in quality)
 
 
+def test_a_width_that_is_as_large_on_the_data_is_told(width):
+    assert not width.quality.collapsed
+    # f' has weights of its own, and a step of 1e-30 brings f no nearer.
+    rule = replace(CONSTRAINED, twin="fresh", outer=1, learning_rate=1e-30, epsilon=0.01)
+    apart = fitted(rule, holding(NOTHING, LEFT))
+    assert apart.quality.constraint > 10 * rule.epsilon
+    assert apart.quality.collapsed
+
+
 def test_the_multiplier_starts_near_where_it_settles_and_follows_the_violation():
     rule = replace(CONSTRAINED, outer=1, inner=1, learning_rate=1e-30)
     f, twin = (rule.network(jax.random.key(i), STATE, HIDDEN) for i in range(2))

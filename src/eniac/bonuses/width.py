@@ -30,6 +30,9 @@ every other state is nothing."""
 COLLAPSED = 2.0
 """A width whose 95 % quantile on the query pairs is below this many times the 5 % one tells
 nothing apart."""
+LOST = 10.0
+"""A width whose root mean square on the data is more than this many times what it may be is as
+large there as anywhere: it tells nothing apart either."""
 LARGEST_LOG = 40.0
 """The multiplier's logarithm stays within this: a bound that cannot be kept would drive it on,
 beyond what float32 holds."""
@@ -241,6 +244,9 @@ class Width(BonusRule):
             jnp.abs(jax.vmap(f)(x) - jax.vmap(twin)(x)) for x in (query_inputs, judged)
         )
         quality = judge(width_queries, width_visited, multiplier)
+        if self.training == "constrained":
+            lost = quality.constraint > LOST * self.epsilon
+            quality = quality._replace(collapsed=quality.collapsed | lost)
         normaliser = quality.query_max
         if self.normaliser == "quantile":
             normaliser = jnp.maximum(jnp.quantile(width_queries, self.quantile), self.floor)
