@@ -133,7 +133,7 @@ def _tasks() -> Iterator[tuple[str, Task]]:
                 continuous=True,
             ),
         )
-    for length, millions in {2: 2, 5: 4, 10: 6, 15: 12, 25: 20}.items():
+    for length, millions in {2: 2, 5: 4, 10: 12, 15: 20, 25: 30}.items():
         lock = f"CombinationLock-{length}"
         task = Task("Combination lock", lock, 3.8, millions * 10**6, at_least=True, seeded=True)
         yield f"lock-{length}", task
