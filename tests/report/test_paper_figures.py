@@ -54,7 +54,7 @@ def test_figure_2_has_the_first_policies_and_says_what_was_not_kept(car, tmp_pat
 
 
 def test_figure_3_has_both_bonuses_of_the_same_visits(car, tmp_path, monkeypatch):
-    short = {"width": Width(outer=100, inner=2, query_size=500), "kernel": Kernel(features=16)}
+    short = {"width": Width(outer=300, inner=5, query_size=500), "kernel": Kernel(features=16)}
     monkeypatch.setattr(figure3, "bonus_rules", lambda preset: short)
     data = json.loads(json.dumps(figure3_data(car, policy=2), allow_nan=False))
     assert (data["policy"], data["seed"], data["preset"]) == (2, 0, None)
