@@ -434,11 +434,10 @@ def ours(settings: DeepConfig) -> DeepConfig:
     Small epochs: a new policy for the cover every 30 updates. The exploring policy earns the bonus
     alone, so that no reward holds it back; the exploiting policy is there for the reward, learns
     from what the cover did, goes on from the incumbent, or from the exploring policy where that is
-    ahead, and has three rounds where the exploring
-    policy has one, once that has found a reward; in half of its environments it begins where
-    episodes begin. The bonus is fitted before the
-    policy is improved, as in Algorithm 1, and where observations are codes or bytes, it is paid
-    once an episode for each. docs/eniac.md has what each of them brings.
+    ahead, and has three rounds where the exploring policy has one, once that has found a reward; in
+    half of its environments it begins where episodes begin. The bonus is fitted before the policy
+    is improved, as in Algorithm 1, and where observations are codes or bytes, it is paid once an
+    episode for each. docs/eniac.md has what each of them brings.
     """
     settings = our_sizes(settings)
     return replace(
