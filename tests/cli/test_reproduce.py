@@ -34,7 +34,10 @@ def told(capsys):
             "Did you mean 'figure1'? There are figure1, figure2, figure3, tables, ",
         ),
         ("figure1 --depths 3", "--depths has 3; there are 2, 4, 6"),
-        ("tables --seeds 3", "--seeds is only for figure1, figure2, figure3, theory, exploration, ablation;"),
+        (
+            "tables --seeds 3",
+            "--seeds is only for figure1, figure2, figure3, theory, exploration, ablation;",
+        ),
         ("theory --episodes episodic", "--episodes is only for figure1; leave it out."),
         ("exploration --tasks lock2", "--tasks has lock2; there are"),
         ("figure1 --seeds 0", "seeds is 0; it must be 1 or more"),
