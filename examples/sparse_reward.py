@@ -3,7 +3,7 @@
     python examples/sparse_reward.py [FOLDER]
 
 A combination lock pays for the last right action only, and charges a little for every one before.
-Four algorithms that differ in one part each try it, six seeds of a million steps: four minutes of
+Four algorithms that differ in one part each try it, six seeds of a million steps: two minutes of
 processor time.
 """
 
