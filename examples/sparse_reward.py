@@ -3,8 +3,8 @@
     python examples/sparse_reward.py [FOLDER]
 
 A combination lock pays for the last right action only, and charges a little for every one before.
-Four algorithms that differ in one part each try it, six seeds of a million steps: two minutes of
-processor time.
+Four algorithms that differ in one part each try it, six seeds of a million steps: less
+than two minutes on two cores.
 """
 
 import sys

@@ -1,8 +1,7 @@
 """Stepping many environments of the host's together: gymnasium's, EnvPool's, and the user's.
 
-Vector environments reset by themselves in three ways (gymnasium's `AutoresetMode`), and learners
-get them wrong in as many. Here is the one place that knows them: a `HostStep` means the same
-whatever it came from. Where the environments come from is in `sources.py`.
+A `HostStep` means the same whatever it came from: single environments (`loop_envs.py`) or vector
+environments (`vector_envs.py`). Where the environments come from is in `sources.py`.
 """
 
 from __future__ import annotations
@@ -16,16 +15,8 @@ import numpy as np
 from gymnasium.vector.utils import concatenate, create_empty_array
 
 from eniac.envs import faults
-from eniac.envs.faults import (
-    FAILURES,
-    Fault,
-    Hangs,
-    Patience,
-)
-from eniac.envs.observations import (
-    empty,
-    equal,
-)
+from eniac.envs.faults import FAILURES, Fault, Hangs, Patience
+from eniac.envs.observations import empty, equal
 from eniac.errors import ConfigError, EniacError, RunError
 
 MOST_RESTARTS = 10

@@ -1,4 +1,8 @@
-"""Vector environments: gymnasium's, EnvPool's, and the user's."""
+"""Vector environments: gymnasium's, EnvPool's, and the user's.
+
+They reset by themselves in three ways (gymnasium's `AutoresetMode`), and learners get them wrong in
+as many. Here is the one place that knows them.
+"""
 
 from __future__ import annotations
 
